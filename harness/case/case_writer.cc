@@ -17,81 +17,94 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kLineBytesMax = 100;
 
-ordered_json tree_of(const Operation& operation);
-ordered_json tree_of(const ReshardAfterForward& value);
-template <detail::HasFields T>
-ordered_json tree_of(const T& value);
-
-template <typename T>
-requires std::is_arithmetic_v<T> ordered_json tree_of(const T& value) { return value; }
-
-ordered_json tree_of(const std::string& value) { return value; }
-
-template <typename T>
-requires std::is_enum_v<T> ordered_json tree_of(const T& value) {
-  return std::string(name_of(value));
-}
-
-template <typename T>
-ordered_json tree_of(const std::optional<T>& value) {
-  return value ? tree_of(*value) : ordered_json(nullptr);
-}
-
-template <typename T>
-ordered_json tree_of(const std::vector<T>& values) {
-  ordered_json tree = ordered_json::array();
-  for (const T& value : values) tree.emplace_back(tree_of(value));
-  return tree;
-}
-
-ordered_json tree_of(const ReshardAfterForward& value) {
-  if (const bool* flag = std::get_if<bool>(&value)) return *flag;
-  if (const int* shard_size = std::get_if<int>(&value)) return *shard_size;
-  return nullptr;
-}
-
 template <typename T>
 const T& default_of() {
   static const T value{};
   return value;
 }
 
-template <detail::HasFields T>
-void add_fields(const T& value, ordered_json* tree) {
-  detail::for_each_field<T>([&](const auto& field) {
-    const auto& member = value.*field.member;
-    if (field.presence == detail::Presence::kOptional && member == default_of<T>().*field.member) {
-      return;
+enum class Defaults { kLeftOut, kWritten };
+
+class TreeWriter {
+ public:
+  explicit TreeWriter(Defaults defaults) : defaults_(defaults) {}
+
+  ordered_json tree_of_case(const Case& c) const {
+    ordered_json tree = ordered_json::object();
+    tree[std::string(detail::kSchemaKey)] = detail::kSchemaName;
+    add_fields(c, &tree);
+    const std::vector<Operation> default_operations = operations_of(Case{});
+    if (defaults_ == Defaults::kWritten) {
+      tree["operations"] = tree_of(operations_of(c));
+    } else if (c.operations == default_operations) {
+      tree.erase("operations");
     }
-    (*tree)[std::string(field.name)] = tree_of(member);
-  });
-}
+    return tree;
+  }
 
-template <detail::HasFields T>
-ordered_json tree_of(const T& value) {
-  ordered_json tree = ordered_json::object();
-  add_fields(value, &tree);
-  return tree;
-}
+ private:
+  template <detail::HasFields T>
+  void add_fields(const T& value, ordered_json* tree) const {
+    detail::for_each_field<T>([&](const auto& field) {
+      const auto& member = value.*field.member;
+      const bool is_default = member == default_of<T>().*field.member;
+      if (is_default && defaults_ == Defaults::kLeftOut &&
+          field.presence == detail::Presence::kOptional) {
+        return;
+      }
+      (*tree)[std::string(field.name)] = tree_of(member);
+    });
+  }
 
-// A bare word where the operation has no arguments. A flag is written wherever the operation takes
-// one, false too: {"op": "gradient_sync"} alone would not tell a reader what is set.
-ordered_json tree_of(const Operation& operation) {
-  ordered_json tree = ordered_json::object();
-  add_fields(operation, &tree);
-  if (arguments_of(operation.kind).flag) tree["flag"] = operation.flag;
-  if (tree.size() == 1) return tree_of(operation.kind);
-  return tree;
-}
+  template <detail::HasFields T>
+  ordered_json tree_of(const T& value) const {
+    ordered_json tree = ordered_json::object();
+    add_fields(value, &tree);
+    return tree;
+  }
 
-ordered_json tree_of_case(const Case& c) {
-  ordered_json tree = ordered_json::object();
-  tree[std::string(detail::kSchemaKey)] = detail::kSchemaName;
-  add_fields(c, &tree);
-  static const std::vector<Operation> kDefaultOperations = operations_of(Case{});
-  if (c.operations == kDefaultOperations) tree.erase("operations");
-  return tree;
-}
+  // A bare word where the operation has no arguments. A flag is written wherever the operation
+  // takes one, false too: {"op": "gradient_sync"} alone would not tell a reader what is set.
+  ordered_json tree_of(const Operation& operation) const {
+    ordered_json tree = ordered_json::object();
+    add_fields(operation, &tree);
+    if (arguments_of(operation.kind).flag) tree["flag"] = operation.flag;
+    if (tree.size() == 1) return tree_of(operation.kind);
+    return tree;
+  }
+
+  template <typename T>
+  requires std::is_arithmetic_v<T> ordered_json tree_of(const T& value)
+  const { return value; }
+
+  ordered_json tree_of(const std::string& value) const { return value; }
+
+  template <typename T>
+  requires std::is_enum_v<T> ordered_json tree_of(const T& value)
+  const { return std::string(name_of(value)); }
+
+  template <typename T>
+  ordered_json tree_of(const std::optional<T>& value) const {
+    return value ? tree_of(*value) : ordered_json(nullptr);
+  }
+
+  template <typename T>
+  ordered_json tree_of(const std::vector<T>& values) const {
+    ordered_json tree = ordered_json::array();
+    for (const T& value : values) tree.emplace_back(tree_of(value));
+    return tree;
+  }
+
+  ordered_json tree_of(const ReshardAfterForward& value) const {
+    if (const bool* flag = std::get_if<bool>(&value)) return *flag;
+    if (const int* shard_size = std::get_if<int>(&value)) return *shard_size;
+    return nullptr;
+  }
+
+  Defaults defaults_;
+};
+
+ordered_json short_tree(const Case& c) { return TreeWriter(Defaults::kLeftOut).tree_of_case(c); }
 
 // Never throws: bytes that are no UTF-8 become U+FFFD.
 std::string one_line(const ordered_json& tree) {
@@ -151,11 +164,25 @@ void append_pretty(const ordered_json& tree, std::size_t indent, std::size_t col
 
 std::string canonical_text(const Case& c) {
   std::string text;
-  append_pretty(tree_of_case(c), /*indent=*/0, /*column=*/0, &text);
+  append_pretty(short_tree(c), /*indent=*/0, /*column=*/0, &text);
   return text + '\n';
 }
 
-std::string compact_text(const Case& c) { return one_line(tree_of_case(c)); }
+std::string compact_text(const Case& c) { return one_line(short_tree(c)); }
+
+std::string full_text(const Case& c) {
+  return one_line(TreeWriter(Defaults::kWritten).tree_of_case(c));
+}
+
+std::string explicit_text(const Case& c) {
+  Case complete = c;
+  complete.operations = operations_of(c);
+  ordered_json tree = ordered_json::object();
+  write_defaults = true;
+  add_fields(complete, &tree);
+  write_defaults = false;
+  return one_line(tree);
+}
 
 std::uint64_t case_hash(const Case& c) {
   Case experiment = c;

@@ -1,0 +1,300 @@
+#include "harness/collective/sim_backend.h"
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
+
+#include "harness/base/hash.h"
+
+namespace shardfuzz {
+namespace {
+
+Hub* current_hub = nullptr;
+
+using Tensors = std::vector<at::Tensor>;
+
+std::string digest_of(const Tensors& tensors) {
+  std::uint64_t digest = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor host = tensor.detach().contiguous().cpu();
+    digest = combine(digest, tensor_digest(host.const_data_ptr(), host.nbytes()));
+  }
+  return hex64(digest);
+}
+
+// Poison: quiet NaNs with a payload of their own for floats, 0x5A for the rest; the same every time.
+void poison(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;
+  if (tensor.is_floating_point()) {
+    tensor.fill_(std::numeric_limits<double>::quiet_NaN());
+  } else {
+    tensor.fill_(0x5A);
+  }
+}
+
+// Buffers as tensors, with the data movement of one kind of collective as a function.
+class TensorTransfer : public Transfer {
+ public:
+  // outputs, inputs of all members -> outputs written
+  using Give = std::function<void(Tensors& outputs, const std::vector<const Tensors*>& inputs)>;
+  using Poison = std::function<void(Tensors& outputs)>;
+
+  TensorTransfer(Tensors inputs, Tensors outputs, Give give, Poison poison)
+      : inputs_(std::move(inputs)), outputs_(std::move(outputs)), give_(std::move(give)),
+        poison_(std::move(poison)) {}
+
+  std::string input_digest() const override { return digest_of(inputs_); }
+  std::string output_digest() const override { return digest_of(outputs_); }
+
+  void take_input() override {
+    if (taken_) return;
+    taken_ = true;
+    at::NoGradGuard no_grad;
+    for (at::Tensor& input : inputs_) input = input.detach().clone(at::MemoryFormat::Contiguous);
+  }
+
+  void give_output(const std::vector<const Transfer*>& members) override {
+    at::NoGradGuard no_grad;
+    std::vector<const Tensors*> inputs;
+    for (const Transfer* member : members) {
+      inputs.push_back(&static_cast<const TensorTransfer*>(member)->inputs_);
+    }
+    give_(outputs_, inputs);
+  }
+
+  void poison_output() override {
+    at::NoGradGuard no_grad;
+    poison_(outputs_);
+  }
+
+ private:
+  Tensors inputs_, outputs_;
+  Give give_;
+  Poison poison_;
+  bool taken_ = false;
+};
+
+class SimWork : public c10d::Work {
+ public:
+  SimWork(Hub::Ticket ticket, int rank, c10d::OpType type, Tensors outputs)
+      : Work(rank, type), ticket_(std::move(ticket)), outputs_(std::move(outputs)) {}
+
+  bool wait(std::chrono::milliseconds /*timeout*/) override {
+    current_hub->wait(ticket_);
+    return true;
+  }
+  void synchronize() override { current_hub->wait(ticket_); }
+  bool isCompleted() override { return current_hub->is_complete(ticket_); }
+  bool isSuccess() const override { return true; }
+  std::vector<at::Tensor> result() override { return outputs_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    auto future = c10::make_intrusive<c10::ivalue::Future>(
+        c10::ListType::create(c10::TensorType::get()));
+    current_hub->wait(ticket_);
+    future->markCompleted(at::IValue(outputs_));
+    return future;
+  }
+
+ private:
+  Hub::Ticket ticket_;
+  Tensors outputs_;
+};
+
+std::string name_of(const c10d::ReduceOp& op) {
+  switch (op.op_) {
+    case c10d::ReduceOp::SUM: return "sum";
+    case c10d::ReduceOp::AVG: return "avg";
+    case c10d::ReduceOp::PREMUL_SUM: return "premul_sum";
+    case c10d::ReduceOp::MIN: return "min";
+    case c10d::ReduceOp::MAX: return "max";
+    default: TORCH_CHECK(false, "shardfuzz's simulated process group has no such reduction");
+  }
+}
+
+// The reduction of the members' tensors in member order, in their dtype.
+at::Tensor reduced(const Tensors& inputs, const c10d::ReduceOp& op) {
+  const auto count = static_cast<double>(inputs.size());
+  double factor = 1.0;
+  if (op.op_ == c10d::ReduceOp::AVG) factor = 1.0 / count;
+  at::Tensor factor_tensor;
+  if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
+    const auto* supplement = reinterpret_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+    factor = supplement->double_factor;
+    factor_tensor = supplement->tensor_factor;
+  }
+  const auto scaled = [&](const at::Tensor& tensor) {
+    if (factor_tensor.defined()) return tensor.mul(factor_tensor);
+    return factor == 1.0 ? tensor : tensor.mul(factor);
+  };
+  at::Tensor result = scaled(inputs[0]).clone();
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    if (op.op_ == c10d::ReduceOp::MIN) {
+      result = at::minimum(result, inputs[i]);
+    } else if (op.op_ == c10d::ReduceOp::MAX) {
+      result = at::maximum(result, inputs[i]);
+    } else {
+      result.add_(scaled(inputs[i]));
+    }
+  }
+  return result;
+}
+
+Call call_of(const char* kind, const at::Tensor& counted) {
+  return {.kind = kind,
+          .dtype = c10::toString(counted.scalar_type()),
+          .count = counted.numel(),
+          .bytes = static_cast<std::int64_t>(counted.nbytes())};
+}
+
+void poison_all(Tensors& outputs) {
+  for (at::Tensor& output : outputs) poison(output);
+}
+
+// Poisons an all-gather's output but for the slot that the caller filled itself (hub.h, H4).
+void poison_other_slots(at::Tensor& output, std::int64_t slot_numel, int member) {
+  const at::Tensor flat = output.view(-1);
+  const std::int64_t from = slot_numel * member;
+  const std::int64_t total = flat.numel();
+  if (from > 0) poison(flat.narrow(0, 0, std::min(from, total)));
+  if (from + slot_numel < total) poison(flat.narrow(0, from + slot_numel, total - from - slot_numel));
+}
+
+}  // namespace
+
+void set_current_hub(Hub* hub) { current_hub = hub; }
+
+SimBackend::SimBackend(int member, ProcessGroupId group)
+    : Backend(member, static_cast<int>(group.members.size())), group_(std::move(group)) {}
+
+SimBackend::WorkPtr SimBackend::launch(Call call, std::unique_ptr<Transfer> transfer,
+                                       c10d::OpType type, Tensors outputs) {
+  TORCH_CHECK(current_hub != nullptr, "shardfuzz: a collective outside of a run");
+  Hub::Ticket ticket = current_hub->launch(group_, getRank(), std::move(call), std::move(transfer));
+  return c10::make_intrusive<SimWork>(std::move(ticket), getRank(), type, std::move(outputs));
+}
+
+SimBackend::WorkPtr SimBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                const c10d::AllgatherOptions& /*options*/) {
+  TORCH_CHECK(input.dtype() == output.dtype(), "output tensor must have the same type as input tensor");
+  TORCH_CHECK(input.numel() * getSize() == output.numel(),
+              "output tensor size must be equal to world_size times input tensor size");
+  const std::int64_t slot = input.numel();
+  auto give = [slot](Tensors& outputs, const std::vector<const Tensors*>& inputs) {
+    at::Tensor flat = outputs[0].view(-1);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      flat.narrow(0, slot * static_cast<std::int64_t>(i), slot).copy_((*inputs[i])[0].view(-1));
+    }
+  };
+  auto poison = [slot, member = getRank()](Tensors& outputs) {
+    poison_other_slots(outputs[0], slot, member);
+  };
+  return launch(call_of("all_gather", input),
+                std::make_unique<TensorTransfer>(Tensors{input}, Tensors{output}, give, poison),
+                c10d::OpType::_ALLGATHER_BASE, {output});
+}
+
+SimBackend::WorkPtr SimBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& /*options*/) {
+  TORCH_CHECK(inputs.size() == 1 && outputs.size() == 1, "allgather of one tensor only");
+  auto give = [](Tensors& out, const std::vector<const Tensors*>& in) {
+    for (std::size_t i = 0; i < in.size(); ++i) out[i].copy_((*in[i])[0]);
+  };
+  return launch(call_of("all_gather", inputs[0]),
+                std::make_unique<TensorTransfer>(inputs, outputs[0], give, poison_all),
+                c10d::OpType::ALLGATHER, outputs[0]);
+}
+
+SimBackend::WorkPtr SimBackend::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& /*options*/) {
+  Call call = call_of("all_gather", inputs.at(0));
+  call.count = call.bytes = 0;
+  for (const at::Tensor& input : inputs) {
+    call.count += input.numel();
+    call.bytes += static_cast<std::int64_t>(input.nbytes());
+  }
+  auto give = [](Tensors& out, const std::vector<const Tensors*>& in) {
+    for (std::size_t tensor = 0; tensor < out.size(); ++tensor) {
+      at::Tensor flat = out[tensor].view(-1);
+      const std::int64_t slot = flat.numel() / static_cast<std::int64_t>(in.size());
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        flat.narrow(0, slot * static_cast<std::int64_t>(i), slot).copy_((*in[i])[tensor].view(-1));
+      }
+    }
+  };
+  return launch(std::move(call), std::make_unique<TensorTransfer>(inputs, outputs, give, poison_all),
+                c10d::OpType::ALLGATHER_COALESCED, outputs);
+}
+
+SimBackend::WorkPtr SimBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                     const c10d::ReduceScatterOptions& options) {
+  TORCH_CHECK(input.dtype() == output.dtype(), "input tensor must be the same type as the output tensor");
+  TORCH_CHECK(output.numel() * getSize() == input.numel(),
+              "input tensor must be the same size as output size times world size");
+  Call call = call_of("reduce_scatter", output);
+  call.reduce = name_of(options.reduceOp);
+  auto give = [op = options.reduceOp, member = getRank()](Tensors& out,
+                                                          const std::vector<const Tensors*>& in) {
+    const std::int64_t slot = out[0].numel();
+    Tensors parts;
+    for (const Tensors* inputs : in) {
+      parts.push_back((*inputs)[0].view(-1).narrow(0, slot * member, slot));
+    }
+    out[0].view(-1).copy_(reduced(parts, op));
+  };
+  return launch(std::move(call),
+                std::make_unique<TensorTransfer>(Tensors{input}, Tensors{output}, give, poison_all),
+                c10d::OpType::_REDUCE_SCATTER_BASE, {output});
+}
+
+SimBackend::WorkPtr SimBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  TORCH_CHECK(tensors.size() == 1, "allreduce of one tensor only");
+  Call call = call_of("all_reduce", tensors[0]);
+  call.reduce = name_of(options.reduceOp);
+  auto give = [op = options.reduceOp](Tensors& out, const std::vector<const Tensors*>& in) {
+    Tensors parts;
+    for (const Tensors* inputs : in) parts.push_back((*inputs)[0]);
+    out[0].copy_(reduced(parts, op));
+  };
+  return launch(std::move(call),
+                std::make_unique<TensorTransfer>(tensors, tensors, give, poison_all),
+                c10d::OpType::ALLREDUCE, tensors);
+}
+
+SimBackend::WorkPtr SimBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  TORCH_CHECK(tensors.size() == 1, "broadcast of one tensor only");
+  Call call = call_of("broadcast", tensors[0]);
+  call.root = static_cast<int>(options.rootRank);
+  auto give = [root = options.rootRank](Tensors& out, const std::vector<const Tensors*>& in) {
+    out[0].copy_((*in[static_cast<std::size_t>(root)])[0]);
+  };
+  return launch(std::move(call),
+                std::make_unique<TensorTransfer>(tensors, tensors, give, poison_all),
+                c10d::OpType::BROADCAST, tensors);
+}
+
+SimBackend::WorkPtr SimBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                        const c10d::ScatterOptions& options) {
+  TORCH_CHECK(outputs.size() == 1, "scatter of one tensor only");
+  Call call = call_of("scatter", outputs[0]);
+  call.root = static_cast<int>(options.rootRank);
+  auto give = [root = options.rootRank, member = getRank()](Tensors& out,
+                                                            const std::vector<const Tensors*>& in) {
+    out[0].copy_((*in[static_cast<std::size_t>(root)])[static_cast<std::size_t>(member)]);
+  };
+  Tensors given = inputs.empty() ? Tensors{} : inputs[0];
+  return launch(std::move(call),
+                std::make_unique<TensorTransfer>(std::move(given), outputs, give, poison_all),
+                c10d::OpType::SCATTER, outputs);
+}
+
+SimBackend::WorkPtr SimBackend::barrier(const c10d::BarrierOptions& /*options*/) {
+  Call call{.kind = "barrier", .dtype = "none", .count = 1};
+  auto give = [](Tensors&, const std::vector<const Tensors*>&) {};
+  auto poison = [](Tensors&) {};
+  return launch(std::move(call), std::make_unique<TensorTransfer>(Tensors{}, Tensors{}, give, poison),
+                c10d::OpType::BARRIER, {});
+}
+
+}  // namespace shardfuzz

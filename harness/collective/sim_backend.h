@@ -1,0 +1,62 @@
+// SimBackend: the simulated process group, a c10d::Backend over the Hub.
+//
+// The only file of harness/collective that knows torch. It turns each c10d call into a Call (what the
+// ranks must agree on) and a Transfer (the bytes), and gives Work objects whose wait() follows the
+// rules of hub.h. Operations are those seen in torch 2.11 from FSDP2, DTensor and DeviceMesh; any
+// other raises "does not support", as c10d does.
+//
+// Reductions are done in the tensor's dtype in member order: SUM adds; AVG multiplies each input by
+// 1/n first, as NCCL does; PREMUL_SUM multiplies by the factor first. NCCL's order is unspecified, so
+// only integer data on a power-of-two group compares bitwise with it.
+//
+// Thread rule: created and called on rank threads (scheduler.h). The run whose hub is used is set by
+// set_current_hub; process groups outlive runs, so that they need not be made again for each case.
+#pragma once
+
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "harness/collective/hub.h"
+
+namespace shardfuzz {
+
+void set_current_hub(Hub* hub);
+
+class SimBackend : public c10d::Backend {
+ public:
+  SimBackend(int member, ProcessGroupId group);
+
+  // Name for people, given once the mesh is known ("shard").
+  void rename(const std::string& name) { group_.name = name; }
+
+  const std::string getBackendName() const override { return "shardfuzz"; }
+  bool supportsCoalescing() const override { return false; }
+
+  using Tensors = std::vector<at::Tensor>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return 0; }
+
+ private:
+  WorkPtr launch(Call call, std::unique_ptr<Transfer> transfer, c10d::OpType type, Tensors outputs);
+
+  ProcessGroupId group_;
+};
+
+}  // namespace shardfuzz

@@ -1,0 +1,77 @@
+"""torchao's fp8 grouped-GEMM weight wrapper, in three versions of its pre-all-gather hook.
+
+shipped  as torchao has it: five arguments, sends the local shard without padding
+one_arg  as torchao had it in June 2025 (pytorch/ao#2413): one argument, no padding, never checked
+padded   five arguments, pads to the size that FSDP2 gathers: the control that must pass
+
+torchao 0.12 to 0.14 call the class ScaledGroupedMMTensor.
+"""
+
+import _shardfuzz
+from shardfuzz_real.pack import Pack
+
+try:
+    from torchao.prototype.moe_training.config import Float8TrainingOpConfig
+    from torchao.prototype.moe_training.tensor import Float8TrainingWeightWrapperTensor as Shipped
+
+    _CONFIG = Float8TrainingOpConfig()
+    _EXTRA = (_CONFIG,)
+except ImportError:
+    from torchao.prototype.moe_training.conversion_utils import MoEScalingType
+    from torchao.prototype.moe_training.tensor import ScaledGroupedMMTensor as Shipped
+
+    _EXTRA = (MoEScalingType.FP8_ROWWISE,)
+
+
+class OneArgument(Shipped):
+    def fsdp_pre_all_gather(self, mesh):
+        return (self._data,), ()
+
+
+class Padded(Shipped):
+    def fsdp_pre_all_gather(self, mesh, outer_size, outer_stride, module, mp_policy):
+        data = self._data.to(mp_policy.param_dtype)
+        rows = -(-outer_size[0] // mesh.size())
+        if data.shape[0] == rows or data.shape[1:] != outer_size[1:]:
+            return (data,), ()
+        padded = data.new_empty((rows, *data.shape[1:]))
+        padded[: data.shape[0]] = data
+        _shardfuzz.write_tags(padded[data.shape[0]:])
+        return (padded,), ()
+
+    def fsdp_post_all_gather(self, all_gather_outputs, metadata, param_dtype, *, out=None):
+        return super().fsdp_post_all_gather(all_gather_outputs, metadata, param_dtype, out=out)
+
+
+class TorchaoMoeFp8(Pack):
+    name = "torchao_moe_fp8"
+    about = "torchao.prototype.moe_training's fp8 grouped-GEMM weight wrapper"
+    hooks = {
+        "shipped": {"arguments": 5},
+        "one_arg": {"arguments": 1},
+        "padded": {"arguments": 5, "control": True},
+    }
+    calls = ("grouped_mm", "mul", "grouped_mm_no_offs")
+    dim_multiple = 16
+    is_extension = True
+    needs_param_dtype = True
+
+    _types = {"shipped": Shipped, "one_arg": OneArgument, "padded": Padded}
+
+    def build(self, data, hook):
+        return self._types[hook](data, *_EXTRA)
+
+    def local_data(self, local):
+        return local._data
+
+    def gathered(self, unsharded):
+        return (unsharded._data,)
+
+    def sharded_type(self, hook):
+        return self._types[hook].__name__
+
+    unsharded_type = sharded_type
+
+
+PACK = TorchaoMoeFp8()
+

@@ -1,0 +1,42 @@
+// RealTarget: runs cases on real FSDP2 and real tensor subclasses, all ranks simulated in one process.
+//
+// Guarantees: run() returns a trace for every case that validate() accepts, whatever the code under
+// test raises; the same case gives the same trace in any process. What kills the process (a signal,
+// a hang, memory) is the business of the engine, which runs workers (harness/worker).
+// Refused: `start` fails with an Error where Python, torch or torchao cannot be loaded.
+// Thread rule: all calls from the one main thread, which holds no GIL between calls.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/base/result.h"
+#include "harness/case/case.h"
+
+namespace shardfuzz {
+
+struct RealTargetOptions {
+  std::string python;                   // interpreter whose packages are used
+  std::string home;                     // folder that holds harness/real
+  std::vector<std::string> pack_files;  // packs outside the project, from the command line
+};
+
+class RealTarget {
+ public:
+  static Result<std::unique_ptr<RealTarget>> start(const RealTargetOptions& options);
+  ~RealTarget();
+
+  // JSON: {"torch": ..., "torchao": ..., "packs": [...]}.
+  [[nodiscard]] std::string hello() const;
+
+  // The trace as JSON (harness/trace/trace.h).
+  std::string run(const Case& c);
+
+ private:
+  struct State;
+  explicit RealTarget(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shardfuzz

@@ -1,0 +1,99 @@
+"""What a pack is: how to build and call one kind of parameter under test.
+
+A pack is a Python file that defines `PACK`, an instance of a subclass of `Pack`. The facts that a case
+needs without Python (harness/case/pack_info.h) are class attributes here; a test compares the two.
+"""
+
+import importlib.util
+import os
+
+import torch
+
+
+class Pack:
+    name = ""
+    about = ""
+    hooks = {"none": {"arguments": 0, "control": True}}  # the first is the default
+    calls = ("mul",)
+    dtypes = ("fp32", "bf16")
+    dim_multiple = 1
+    is_extension = False
+    needs_param_dtype = False
+    gathers_values = True
+    has_scales = False
+
+    def build(self, data, hook):
+        """The full parameter made of `data` (original dtype), as a user would before fully_shard."""
+        return data
+
+    def local_data(self, local):
+        """The plain tensor inside a sharded local tensor."""
+        return local
+
+    def sharded_type(self, hook):
+        return "Tensor"
+
+    def unsharded_type(self, hook):
+        return "Tensor"
+
+    def gathered(self, unsharded):
+        """The plain tensors inside an unsharded parameter, in the order in which they are gathered."""
+        return (unsharded,)
+
+    def declared(self, padded_shape, orig_dtype, param_dtype):
+        """[(shape, dtype)] that a correct pre-all-gather hook sends, on every rank."""
+        return [(tuple(padded_shape), param_dtype or orig_dtype)]
+
+    def plain(self, data, hook):
+        """The parameter of the plain module on one device; `data` is already in param_dtype."""
+        return self.build(data, hook)
+
+    def describe(self):
+        return {
+            "name": self.name,
+            "about": self.about,
+            "hooks": [
+                {"name": name, "arguments": facts["arguments"], "control": facts.get("control", False)}
+                for name, facts in self.hooks.items()
+            ],
+            "calls": list(self.calls),
+            "dtypes": list(self.dtypes),
+            "dim_multiple": self.dim_multiple,
+            "is_extension": self.is_extension,
+            "needs_param_dtype": self.needs_param_dtype,
+            "gathers_values": self.gathers_values,
+            "has_scales": self.has_scales,
+        }
+
+
+PACKS = {}
+
+
+def load(path):
+    """Loads a pack file and returns the pack. Raises ValueError with what is wrong with it."""
+    name = "shardfuzz_pack_" + os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise ValueError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    pack = getattr(module, "PACK", None)
+    if not isinstance(pack, Pack):
+        raise ValueError(f"{path}: defines no PACK (an instance of shardfuzz_real.pack.Pack)")
+    PACKS[pack.name] = pack
+    return pack
+
+
+def load_built_in(folder):
+    for file in sorted(os.listdir(folder)):
+        if file.endswith(".py") and not file.startswith("_"):
+            load(os.path.join(folder, file))
+
+
+DTYPES = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "fp8_e4m3": torch.float8_e4m3fn,
+    "uint8": torch.uint8,
+}

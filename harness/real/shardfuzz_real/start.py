@@ -1,0 +1,54 @@
+"""Start-up of the rank program inside the worker: imports, one-time settings, warm-up."""
+
+import gc
+import json
+import os
+import warnings
+
+
+def _import_torchao():
+    """Imports torchao's MoE training package so that it defines its Triton operators.
+
+    They are defined only where has_triton() says yes during import; on a CPU our kernels serve them.
+    """
+    import torch.utils._triton as triton_facts
+
+    true_function = triton_facts.has_triton
+    triton_facts.has_triton = lambda: True
+    try:
+        import torchao
+        import torchao.prototype.moe_training.tensor  # noqa: F401
+    finally:
+        triton_facts.has_triton = true_function
+    return torchao.__version__
+
+
+def start(home, pack_files):
+    """Returns the hello message as JSON."""
+    os.environ.setdefault("TORCH_DISTRIBUTED_DEBUG", "OFF")
+    warnings.filterwarnings("ignore")
+    import torch
+
+    torch.set_num_threads(1)
+    torchao_version = _import_torchao()
+    from . import observe, pack, world
+
+    world.install()
+    observe.install()
+    torch.use_deterministic_algorithms(True)
+    pack.load_built_in(os.path.join(home, "harness", "real", "packs"))
+    for path in pack_files:
+        pack.load(path)
+    gc.disable()
+    return json.dumps({
+        "torch": torch.__version__,
+        "torchao": torchao_version,
+        "packs": [p.describe() for p in pack.PACKS.values()],
+    })
+
+
+def thread_settings():
+    """On each rank thread, once: a single autograd thread would deadlock ranks that share it."""
+    import torch
+
+    torch.autograd.set_multithreading_enabled(False)

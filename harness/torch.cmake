@@ -1,0 +1,41 @@
+# Finds torch and the Python library of SHARDFUZZ_PYTHON and defines the interface target
+# shardfuzz_torch. Without SHARDFUZZ_PYTHON the parts that need them are not built.
+if(NOT SHARDFUZZ_PYTHON)
+  message(STATUS "SHARDFUZZ_PYTHON is not set: the real target (worker) is not built")
+  return()
+endif()
+execute_process(
+  COMMAND ${SHARDFUZZ_PYTHON} -c "
+import os, sys, sysconfig
+import importlib.util
+torch = os.path.dirname(importlib.util.find_spec('torch').origin)
+lib = sysconfig.get_config_var('LDLIBRARY') or ''
+folders = [sysconfig.get_config_var('LIBDIR') or '', os.path.join(sysconfig.get_config_var('LIBDIR') or '', sysconfig.get_config_var('MULTIARCH') or ''), sysconfig.get_config_var('LIBPL') or '']
+found = [os.path.join(f, lib) for f in folders if os.path.exists(os.path.join(f, lib))]
+print(';'.join([torch, sysconfig.get_path('include'), found[0] if found else 'NONE', '%d.%d' % sys.version_info[:2]]))
+"
+  OUTPUT_VARIABLE SHARDFUZZ_TORCH_FACTS OUTPUT_STRIP_TRAILING_WHITESPACE
+  ERROR_VARIABLE SHARDFUZZ_TORCH_ERROR RESULT_VARIABLE SHARDFUZZ_TORCH_STATUS)
+if(NOT SHARDFUZZ_TORCH_STATUS EQUAL 0)
+  message(FATAL_ERROR "${SHARDFUZZ_PYTHON} has no torch: ${SHARDFUZZ_TORCH_ERROR}")
+endif()
+list(GET SHARDFUZZ_TORCH_FACTS 0 SHARDFUZZ_TORCH)
+list(GET SHARDFUZZ_TORCH_FACTS 1 SHARDFUZZ_PYTHON_INCLUDE)
+list(GET SHARDFUZZ_TORCH_FACTS 2 SHARDFUZZ_LIBPYTHON)
+if(SHARDFUZZ_LIBPYTHON STREQUAL "NONE" OR NOT EXISTS ${SHARDFUZZ_PYTHON_INCLUDE}/Python.h)
+  message(FATAL_ERROR "${SHARDFUZZ_PYTHON} has no Python.h or no shared libpython: install its "
+                      "development package (python3-dev)")
+endif()
+
+add_library(shardfuzz_torch INTERFACE)
+target_include_directories(
+  shardfuzz_torch SYSTEM INTERFACE ${SHARDFUZZ_TORCH}/include
+                                   ${SHARDFUZZ_TORCH}/include/torch/csrc/api/include
+                                   ${SHARDFUZZ_PYTHON_INCLUDE})
+# torch brings its own fmt headers, which come first on the include path: use them without a library.
+target_compile_definitions(shardfuzz_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1)
+target_compile_options(shardfuzz_torch INTERFACE -Wno-unused-parameter)
+target_link_directories(shardfuzz_torch INTERFACE ${SHARDFUZZ_TORCH}/lib)
+target_link_libraries(shardfuzz_torch INTERFACE torch_cpu torch_python torch c10 ${SHARDFUZZ_LIBPYTHON})
+target_link_options(shardfuzz_torch INTERFACE -Wl,-rpath,${SHARDFUZZ_TORCH}/lib
+                    -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
