@@ -34,10 +34,6 @@ std::string canonical_text(const Case& c);
 // The same fields on one line without a newline, for pipes.
 std::string compact_text(const Case& c);
 
-// Every field on one line, defaults and the default operations too: for programs that should not
-// have to know them (the rank program). Not a case file: it has no schema field.
-std::string explicit_text(const Case& c);
-
 // One line with every field, defaults too, and every operation as an object, the default four where
 // the case has none: for a program that should not need to know the defaults (the Python rank
 // program). parse_case reads it back to the same case.

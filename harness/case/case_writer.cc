@@ -174,16 +174,6 @@ std::string full_text(const Case& c) {
   return one_line(TreeWriter(Defaults::kWritten).tree_of_case(c));
 }
 
-std::string explicit_text(const Case& c) {
-  Case complete = c;
-  complete.operations = operations_of(c);
-  ordered_json tree = ordered_json::object();
-  write_defaults = true;
-  add_fields(complete, &tree);
-  write_defaults = false;
-  return one_line(tree);
-}
-
 std::uint64_t case_hash(const Case& c) {
   Case experiment = c;
   experiment.name.clear();

@@ -133,7 +133,7 @@ std::string RealTarget::run(const Case& c) {
   set_current_hub(&hub);
   set_current_run({.recorder = &recorder, .hub = &hub});
 
-  const std::string case_text = explicit_text(c);
+  const std::string case_text = full_text(c);
   std::vector<PyObject*> programs(static_cast<std::size_t>(world_size), nullptr);
   std::string failure;
   if (state_->thread_ready.size() < programs.size()) state_->thread_ready.resize(programs.size());

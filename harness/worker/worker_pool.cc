@@ -154,6 +154,7 @@ void WorkerPool::take_loss(Slot* slot, Lost lost) {
 }
 
 void WorkerPool::fail(const Lost& lost, std::string what) {
+  if (error_) return;  // the first is the one to tell
   const auto& argv = options_.worker.argv;
   const std::string program = argv.empty() ? "worker" : argv[0];
   what += "; the last one: " + lost.text();

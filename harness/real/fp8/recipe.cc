@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::int64_t kTile = 64;  // slots and steps of a block in quantize_across
 
-SHARDFUZZ_FP8_INLINE std::uint32_t bits_of(float raw) { return std::bit_cast<std::uint32_t>(raw); }
+SHARDFUZZ_FP8_INLINE std::uint32_t bits_of(float raw) { return bit_cast<std::uint32_t>(raw); }
 SHARDFUZZ_FP8_INLINE std::uint32_t bits_of(std::uint16_t raw) {  // bf16: the upper half of a float
   return static_cast<std::uint32_t>(raw) << 16;
 }
 
 template <typename Raw>
 SHARDFUZZ_FP8_INLINE float float_of(Raw raw) {
-  return std::bit_cast<float>(bits_of(raw));
+  return bit_cast<float>(bits_of(raw));
 }
 
 // |raw| as bits, which order like the values; 0 for a NaN, so that a maximum drops it. Integers,
@@ -27,11 +27,13 @@ SHARDFUZZ_FP8_INLINE std::int32_t magnitude_bits(Raw raw) {
   return bits > 0x7F800000 ? 0 : bits;
 }
 
+SHARDFUZZ_FP8_INLINE std::int32_t larger(std::int32_t a, std::int32_t b) { return a > b ? a : b; }
+
 SHARDFUZZ_FP8_INLINE float scale_of_bits(std::int32_t amax_bits, ScaleRounding rounding) {
-  const double amax = std::max(static_cast<double>(std::bit_cast<float>(amax_bits)), kAmaxFloor);
+  const double amax = std::max(static_cast<double>(bit_cast<float>(amax_bits)), kAmaxFloor);
   const auto scale = static_cast<float>(static_cast<double>(kMaxE4m3) / amax);
   if (rounding == ScaleRounding::kNone) return scale;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) & 0x7F800000U);
+  return bit_cast<float>(bit_cast<std::uint32_t>(scale) & 0x7F800000U);
 }
 
 // Steps lie next to each other in memory on both sides: one slot after the other.
@@ -43,7 +45,7 @@ SHARDFUZZ_FP8_INLINE void quantize_along(const Source& source, const Sink& sink,
     const Raw* __restrict in = static_cast<const Raw*>(source.data) + slot * source.slot_stride;
     std::uint8_t* __restrict out = sink.bytes + slot * sink.slot_stride;
     std::int32_t amax = 0;
-    for (std::int64_t i = 0; i < extent.steps; ++i) amax = std::max(amax, magnitude_bits(in[i]));
+    for (std::int64_t i = 0; i < extent.steps; ++i) amax = larger(amax, magnitude_bits(in[i]));
     const float scale = scale_of_bits(amax, rounding);
     for (std::int64_t i = 0; i < extent.steps; ++i) out[i] = e4m3_of(float_of(in[i]) * scale);
     scales[slot] = scale;
@@ -64,7 +66,7 @@ SHARDFUZZ_FP8_INLINE void quantize_across(const Source& source, const Sink& sink
     for (std::int64_t step = 0; step < extent.steps; ++step) {
       const Raw* __restrict row = in + step * source.step_stride;
       for (std::int64_t j = 0; j < width; ++j) {
-        amax[j] = std::max(amax[j], magnitude_bits(row[j * slot_stride]));
+        amax[j] = larger(amax[j], magnitude_bits(row[j * slot_stride]));
       }
     }
     for (std::int64_t j = 0; j < width; ++j) {

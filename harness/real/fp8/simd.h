@@ -1,5 +1,8 @@
 // Builds a function for AVX2 as well and lets the loader pick; the bytes it computes are the same.
 //
+// Two things for such loops, which the standard library's templates cannot give: helpers that are
+// compiled into each version (SHARDFUZZ_FP8_INLINE), and a bit_cast among them.
+//
 // Only for loops whose results do not depend on the vector width (recipe.h, matmul.h say why).
 // Switched off under sanitizers, whose run time is not up yet when the loader resolves the choice.
 #pragma once
@@ -20,5 +23,14 @@
 #define SHARDFUZZ_FP8_CLONES
 #endif
 
-// For helpers of such a function: they must be compiled into each of its versions.
 #define SHARDFUZZ_FP8_INLINE [[gnu::always_inline]] inline
+
+namespace shardfuzz::fp8 {
+
+template <typename To, typename From>
+SHARDFUZZ_FP8_INLINE constexpr To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  return __builtin_bit_cast(To, from);
+}
+
+}  // namespace shardfuzz::fp8

@@ -114,6 +114,8 @@ class RankProgram:
         for step in range(self.case["steps"]):
             self.micro = 0
             for number, operation in enumerate(self.case["operations"]):
+                if isinstance(operation, str):
+                    operation = {"op": operation}
                 name = operation["op"]
                 self.log.place(step, name)
                 getattr(self, "op_" + name)(step, number, operation)

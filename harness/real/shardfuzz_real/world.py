@@ -89,8 +89,11 @@ def mesh_for(shape, dim_names, rank, device_type):
         _world.use(state)
         return mesh
     state = _new_state()
-    # Group names are unique in the thread's C++ registry, so each world starts numbering elsewhere.
-    state.group_count = 1000 * (1 + len(known))
+    # Group names are unique in the thread's C++ registry, so each world starts numbering elsewhere;
+    # the same place on every rank, since names are how members find each other.
+    if key not in _serial_by_key:
+        _serial_by_key[key] = next(_serial)
+    state.group_count = 100_000 * (1 + _serial_by_key[key])
     _world.use(state)
     world_size = 1
     for size in shape:
