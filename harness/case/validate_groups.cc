@@ -175,13 +175,13 @@ Status check_tie(const At& at) {
                   fmt::format("tie to {}", in_quotes(first->tied_to)));
   }
   // They are one tensor, so everything that builds it must be the same; how it is used may differ.
-  const char* differs = nullptr;
-  if (first->shape != param.shape) differs = "shape";
-  if (first->dtype != param.dtype) differs = "dtype";
-  if (first->shard_dim != param.shard_dim) differs = "shard_dim";
-  if (first->pack != param.pack) differs = "pack";
-  if (first->hook != param.hook) differs = "hook";
-  if (first->requires_grad != param.requires_grad) differs = "requires_grad";
+  const char* differs = first->shape != param.shape                   ? "shape"
+                        : first->dtype != param.dtype                 ? "dtype"
+                        : first->shard_dim != param.shard_dim         ? "shard_dim"
+                        : first->pack != param.pack                   ? "pack"
+                        : first->hook != param.hook                   ? "hook"
+                        : first->requires_grad != param.requires_grad ? "requires_grad"
+                                                                      : nullptr;
   if (differs == nullptr) return Done{};
   return broken(at.path("tied_to"),
                 fmt::format("{} has another {}", in_quotes(param.tied_to), differs),

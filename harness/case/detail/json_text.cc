@@ -182,6 +182,12 @@ Result<json> parse_json(std::string_view text, std::string_view file_name) {
                  .where = line_place(text, file_name, 0),
                  .what_to_do = "a case file is one JSON object; see repro_cases/schema.json"};
   }
+  // nlohmann takes a zero byte for the end of the text and would ignore whatever follows it.
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return Error{.what = "a zero byte",
+                 .where = line_place(text, file_name, zero),
+                 .what_to_do = "save it as UTF-8 text"};
+  }
   TreeBuilder builder(text, file_name);
   json::sax_parse(text.begin(), text.end(), &builder, json::input_format_t::json, /*strict=*/true,
                   /*ignore_comments=*/false);
