@@ -2,8 +2,10 @@
 //
 // FAKE_WORKER_START in its environment says how it starts: "" (well), "exit", "crash", "silent",
 // "garbage", "stale" (says hello, never reads, exits 5 after a while).
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -45,6 +47,33 @@ void print_much() {
   std::fflush(stdout);
 }
 
+// All values of the variable that tests set: an environment may hold a name twice.
+std::string notes() {
+  const std::string name = "FAKE_WORKER_NOTE=";
+  std::string all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (std::string(*entry).rfind(name, 0) == 0)
+      all += std::string(*entry).substr(name.size()) + ";";
+  }
+  return all;
+}
+
+// What came over from the engine: open descriptors, signal state, limits.
+std::string inherited() {
+  int open_count = 0;
+  for (int fd = kAnswerFd + 1; fd < 256; ++fd) open_count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  struct sigaction action = {};
+  sigaction(SIGPIPE, nullptr, &action);
+  sigset_t blocked;
+  sigprocmask(SIG_BLOCK, nullptr, &blocked);
+  rlimit core = {};
+  getrlimit(RLIMIT_CORE, &core);
+  return "open " + std::to_string(open_count) + ", SIGPIPE ignored " +
+         std::to_string(action.sa_handler == SIG_IGN) + ", SIGTERM blocked " +
+         std::to_string(sigismember(&blocked, SIGTERM)) + ", core bytes " +
+         std::to_string(core.rlim_cur);
+}
+
 [[noreturn]] void sleep_for_ever() {
   for (;;) pause();
 }
@@ -79,13 +108,15 @@ void misbehave(const std::string& request) {
 }
 
 void serve(const std::string& request) {
+  if (request == "quiet exit") _exit(7);
   std::snprintf(g_last_words, sizeof g_last_words, "in aten::%s", request.c_str());
   const std::string place = "{\"step\":1,\"of\":\"" + request.substr(0, 40) + "\"}";
   if (!write_frame(kAnswerFd, FrameKind::kProgress, place)) _exit(8);
   if (request.rfind("echo ", 0) == 0) return answer(request.substr(5));
   if (request == "pid") return answer(std::to_string(getpid()));
-  if (request == "env") return answer(std::getenv("FAKE_WORKER_NOTE"));
+  if (request == "notes") return answer(notes());
   if (request == "group") return answer(getpgrp() == getpid() ? "leader" : "member");
+  if (request == "inherited") return answer(inherited());
   if (request == "grow") {
     hold_memory(10);
     return answer(std::to_string(getpid()));

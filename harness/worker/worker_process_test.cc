@@ -1,6 +1,9 @@
 #include "harness/worker/worker_process.h"
 
+#include <fcntl.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "harness/worker/worker_test_support.h"
 
@@ -29,7 +32,6 @@ TEST_F(WorkerProcessTest, AnswersOneRequestAfterTheOther) {
   EXPECT_EQ(payload_of(worker.ask("echo one", 5s)), "one");
   EXPECT_EQ(worker.hello(), "{\"torch\":\"fake\"}");
   EXPECT_EQ(payload_of(worker.ask("echo ", 5s)), "");
-  EXPECT_EQ(payload_of(worker.ask("env", 5s)), "a note");
   EXPECT_EQ(payload_of(worker.ask("group", 5s)), "leader");
   const std::string large(5'000'000, 'x');
   EXPECT_EQ(payload_of(worker.ask("echo " + large, 5s)), large);
@@ -38,6 +40,31 @@ TEST_F(WorkerProcessTest, AnswersOneRequestAfterTheOther) {
   EXPECT_GE(std::get<Answer>(last).seconds, 0.06);
   EXPECT_GT(std::get<Answer>(last).rss_bytes, 100'000);
   EXPECT_TRUE(worker.is_idle());
+}
+
+TEST_F(WorkerProcessTest, InheritsNoDescriptorsAndNoSignalState) {
+  const int leaky = open("/dev/null", O_RDONLY);  // as a library of the engine might: no O_CLOEXEC
+  const auto pipe_before = signal(SIGPIPE, SIG_IGN);
+  sigset_t term, before;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigprocmask(SIG_BLOCK, &term, &before);
+  WorkerProcess worker(fake_worker(), clock_);
+  sigset_t after;
+  sigprocmask(SIG_SETMASK, &before, &after);
+  EXPECT_EQ(sigismember(&after, SIGTERM), 1) << "the engine's own mask is as it was";
+  EXPECT_EQ(sigismember(&after, SIGINT), 0);
+  signal(SIGPIPE, pipe_before);
+  close(leaky);
+  EXPECT_EQ(payload_of(worker.ask("inherited", 5s)),
+            "open 0, SIGPIPE ignored 0, SIGTERM blocked 0, core bytes 0");
+}
+
+TEST_F(WorkerProcessTest, AnInheritedNameIsReplacedNotRepeated) {
+  ASSERT_EQ(setenv("FAKE_WORKER_NOTE", "the engine's own", 1), 0);
+  WorkerProcess worker(fake_worker(), clock_);
+  EXPECT_EQ(payload_of(worker.ask("notes", 5s)), "a note;");
+  unsetenv("FAKE_WORKER_NOTE");
 }
 
 TEST_F(WorkerProcessTest, CrashesAreNamedWithLastWordsAndPlace) {
@@ -179,6 +206,19 @@ TEST_F(WorkerProcessTest, AnAnswerGivenBeforeDyingCounts) {
   EXPECT_TRUE(worker.is_gone());
 }
 
+TEST_F(WorkerProcessTest, ARequestToADeadWorkerIsALossThatBlamesNobody) {
+  WorkerProcess worker(fake_worker(), clock_);
+  EXPECT_EQ(payload_of(worker.ask("answer and die", 5s)), "done");
+  siginfo_t info = {};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(worker.pid()), &info, WEXITED | WNOWAIT), 0);
+  ASSERT_TRUE(worker.is_idle()) << "nobody has told it yet";
+  worker.send("echo x", 5s);  // would be a SIGPIPE on a pipe
+  const auto end = worker.service();
+  ASSERT_TRUE(end && std::holds_alternative<Lost>(*end));
+  EXPECT_EQ(std::get<Lost>(*end).signal_or_code, 6);
+  EXPECT_TRUE(std::get<Lost>(*end).request_unread);
+}
+
 TEST_F(WorkerProcessTest, ADeadlineThatPassedWhileNobodyListenedIsExtendedOnce) {
   ManualClock clock;
   WorkerProcess worker(fake_worker(), clock);
@@ -203,8 +243,10 @@ TEST_F(WorkerProcessTest, ADeadlineThatPassedWhileNobodyListenedIsExtendedOnce) 
 TEST_F(WorkerProcessTest, ANewRequestForgetsTheLastPlaceOfTheOneBefore) {
   WorkerProcess worker(fake_worker(), clock_);
   EXPECT_EQ(payload_of(worker.ask("echo before", 5s)), "before");
-  const Outcome end = worker.ask("exit", 5s);
-  EXPECT_EQ(std::get<Lost>(end).last_place, "{\"step\":1,\"of\":\"exit\"}");
+  const Outcome end = worker.ask("quiet exit", 5s);
+  ASSERT_TRUE(std::holds_alternative<Lost>(end));
+  EXPECT_EQ(std::get<Lost>(end).signal_or_code, 7);
+  EXPECT_EQ(std::get<Lost>(end).last_place, "");
 }
 
 TEST(Outcome, SignalNames) {
