@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -14,12 +15,12 @@ namespace shardfuzz::fp8 {
 namespace {
 
 float value_of_bf16(std::uint16_t bits) {
-  return bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
 // Nearest bf16 by distance, ties to even; finite input within range.
 std::uint16_t nearest_bf16(float value) {
-  const auto low = static_cast<std::uint16_t>(bit_cast<std::uint32_t>(value) >> 16);
+  const auto low = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
   const auto high = static_cast<std::uint16_t>(low + 1);
   const double down = std::fabs(static_cast<double>(value) - value_of_bf16(low));
   const double up = std::fabs(static_cast<double>(value_of_bf16(high)) - value);

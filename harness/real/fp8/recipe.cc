@@ -2,52 +2,50 @@
 
 #include <algorithm>
 
-#include "harness/real/fp8/simd.h"
-
 namespace shardfuzz::fp8 {
 namespace {
 
 constexpr std::int64_t kTile = 64;  // slots and steps of a block in quantize_across
 
-SHARDFUZZ_FP8_INLINE std::uint32_t bits_of(float raw) { return bit_cast<std::uint32_t>(raw); }
-SHARDFUZZ_FP8_INLINE std::uint32_t bits_of(std::uint16_t raw) {  // bf16: the upper half of a float
+inline std::uint32_t bits_of(float raw) { return std::bit_cast<std::uint32_t>(raw); }
+inline std::uint32_t bits_of(std::uint16_t raw) {  // bf16: the upper half of a float
   return static_cast<std::uint32_t>(raw) << 16;
 }
 
 template <typename Raw>
-SHARDFUZZ_FP8_INLINE float float_of(Raw raw) {
-  return bit_cast<float>(bits_of(raw));
+inline float float_of(Raw raw) {
+  return std::bit_cast<float>(bits_of(raw));
 }
 
 // |raw| as bits, which order like the values; 0 for a NaN, so that a maximum drops it. Integers,
 // since compilers must not reorder a float maximum.
 template <typename Raw>
-SHARDFUZZ_FP8_INLINE std::int32_t magnitude_bits(Raw raw) {
+inline std::int32_t magnitude_bits(Raw raw) {
   const auto bits = static_cast<std::int32_t>(bits_of(raw) & 0x7FFFFFFFU);
   return bits > 0x7F800000 ? 0 : bits;
 }
 
-SHARDFUZZ_FP8_INLINE std::int32_t larger(std::int32_t a, std::int32_t b) { return a > b ? a : b; }
+inline std::int32_t larger(std::int32_t a, std::int32_t b) { return a > b ? a : b; }
 
-SHARDFUZZ_FP8_INLINE float scale_of_bits(std::int32_t amax_bits, ScaleRounding rounding) {
-  const double amax = std::max(static_cast<double>(bit_cast<float>(amax_bits)), kAmaxFloor);
+inline float scale_of_bits(std::int32_t amax_bits, ScaleRounding rounding) {
+  const double amax = std::max(static_cast<double>(std::bit_cast<float>(amax_bits)), kAmaxFloor);
   const auto scale = static_cast<float>(static_cast<double>(kMaxE4m3) / amax);
   if (rounding == ScaleRounding::kNone) return scale;
-  return bit_cast<float>(bit_cast<std::uint32_t>(scale) & 0x7F800000U);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) & 0x7F800000U);
 }
 
 // Steps lie next to each other in memory on both sides: one slot after the other.
 template <typename Raw>
-SHARDFUZZ_FP8_INLINE void quantize_along(const Source& source, const Sink& sink,
-                                         const Extent& extent, ScaleRounding rounding,
-                                         float* __restrict scales) {
+inline void quantize_along(const Source& source, const Sink& sink, const Extent& extent,
+                           ScaleRounding rounding, float* __restrict scales) {
+  const std::int64_t steps = extent.steps;  // bytes may alias anything: read it once
   for (std::int64_t slot = 0; slot < extent.slots; ++slot) {
     const Raw* __restrict in = static_cast<const Raw*>(source.data) + slot * source.slot_stride;
     std::uint8_t* __restrict out = sink.bytes + slot * sink.slot_stride;
     std::int32_t amax = 0;
-    for (std::int64_t i = 0; i < extent.steps; ++i) amax = larger(amax, magnitude_bits(in[i]));
+    for (std::int64_t i = 0; i < steps; ++i) amax = larger(amax, magnitude_bits(in[i]));
     const float scale = scale_of_bits(amax, rounding);
-    for (std::int64_t i = 0; i < extent.steps; ++i) out[i] = e4m3_of(float_of(in[i]) * scale);
+    for (std::int64_t i = 0; i < steps; ++i) out[i] = e4m3_of(float_of(in[i]) * scale);
     scales[slot] = scale;
   }
 }
@@ -55,9 +53,8 @@ SHARDFUZZ_FP8_INLINE void quantize_along(const Source& source, const Sink& sink,
 // Any strides, fast where slots lie next to each other: a block of slots at a time, its bytes
 // turned over in a tile.
 template <typename Raw, bool kUnitSlots>
-SHARDFUZZ_FP8_INLINE void quantize_across(const Source& source, const Sink& sink,
-                                          const Extent& extent, ScaleRounding rounding,
-                                          float* __restrict scales) {
+inline void quantize_across(const Source& source, const Sink& sink, const Extent& extent,
+                            ScaleRounding rounding, float* __restrict scales) {
   const std::int64_t slot_stride = kUnitSlots ? 1 : source.slot_stride;
   for (std::int64_t first = 0; first < extent.slots; first += kTile) {
     const std::int64_t width = std::min(kTile, extent.slots - first);
@@ -91,8 +88,8 @@ SHARDFUZZ_FP8_INLINE void quantize_across(const Source& source, const Sink& sink
 }
 
 template <typename Raw>
-SHARDFUZZ_FP8_INLINE void quantize_as(const Source& source, const Sink& sink, const Extent& extent,
-                                      ScaleRounding rounding, float* scales) {
+inline void quantize_as(const Source& source, const Sink& sink, const Extent& extent,
+                        ScaleRounding rounding, float* scales) {
   if (source.step_stride == 1 && sink.step_stride == 1) {
     quantize_along<Raw>(source, sink, extent, rounding, scales);
   } else if (source.slot_stride == 1) {
@@ -102,13 +99,11 @@ SHARDFUZZ_FP8_INLINE void quantize_as(const Source& source, const Sink& sink, co
   }
 }
 
-SHARDFUZZ_FP8_CLONES
 void quantize_float32(const Source& source, const Sink& sink, const Extent& extent,
                       ScaleRounding rounding, float* scales) {
   quantize_as<float>(source, sink, extent, rounding, scales);
 }
 
-SHARDFUZZ_FP8_CLONES
 void quantize_bfloat16(const Source& source, const Sink& sink, const Extent& extent,
                        ScaleRounding rounding, float* scales) {
   quantize_as<std::uint16_t>(source, sink, extent, rounding, scales);

@@ -17,9 +17,8 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
-
-#include "harness/real/fp8/simd.h"
 
 namespace shardfuzz::fp8 {
 
@@ -41,31 +40,32 @@ constexpr std::array<float, 256> make_e4m3_values() {
     const std::uint32_t mantissa = byte & 7U;
     std::uint32_t bits = ((exponent + 120U) << 23) | (mantissa << 20);
     if (exponent == 0) {
-      bits = bit_cast<std::uint32_t>(static_cast<float>(mantissa) * 0x1p-9F);
+      bits = std::bit_cast<std::uint32_t>(static_cast<float>(mantissa) * 0x1p-9F);
     } else if ((byte & 0x7FU) == kNanByte) {
       bits = 0x7FC00000U;
     }
-    values[byte] = bit_cast<float>(bits | sign);
+    values[byte] = std::bit_cast<float>(bits | sign);
   }
   return values;
 }
 inline constexpr std::array<float, 256> kE4m3Values = make_e4m3_values();
 
 // Clamps to +-448 and rounds to nearest even. Branch free, so that loops over it vectorise.
-SHARDFUZZ_FP8_INLINE std::uint8_t e4m3_of(float value) {
-  constexpr std::int32_t kMaxBits = bit_cast<std::int32_t>(kMaxE4m3);
+inline std::uint8_t e4m3_of(float value) {
+  constexpr std::int32_t kMaxBits = std::bit_cast<std::int32_t>(kMaxE4m3);
   constexpr std::int32_t kInfinityBits = 0x7F800000;
-  constexpr std::int32_t kLeastNormalBits = bit_cast<std::int32_t>(0x1p-6F);
+  constexpr std::int32_t kLeastNormalBits = std::bit_cast<std::int32_t>(0x1p-6F);
   // A float at 2^14 has ulp 2^-9, the subnormal step: adding it rounds, to nearest even, in place.
   constexpr float kRoundToStep = 0x1p14F;
-  const auto bits = bit_cast<std::uint32_t>(value);
+  const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::int32_t>((bits >> 24) & 0x80U);
   const auto magnitude = static_cast<std::int32_t>(bits & 0x7FFFFFFFU);
   const std::int32_t clamped = magnitude < kMaxBits ? magnitude : kMaxBits;
   // Keep 3 of 23 mantissa bits; a carry runs on into the exponent. 120 rebiases from 127 to 7.
   const std::int32_t normal = ((clamped + 0x7FFFF + ((clamped >> 20) & 1)) >> 20) - (120 << 3);
-  const std::int32_t subnormal = bit_cast<std::int32_t>(bit_cast<float>(clamped) + kRoundToStep) -
-                                 bit_cast<std::int32_t>(kRoundToStep);
+  const std::int32_t subnormal =
+      std::bit_cast<std::int32_t>(std::bit_cast<float>(clamped) + kRoundToStep) -
+      std::bit_cast<std::int32_t>(kRoundToStep);
   const std::int32_t finite = (clamped < kLeastNormalBits ? subnormal : normal) | sign;
   return static_cast<std::uint8_t>(magnitude > kInfinityBits ? kNanByte : finite);
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -17,7 +18,7 @@ constexpr float kBf16Max = 0x1.fep127F;
 
 float scale_of(float amax) { return encode_scale(amax, ScaleRounding::kPowerOfTwo); }
 
-float bf16_value(std::uint32_t pattern) { return bit_cast<float>(pattern << 16); }
+float bf16_value(std::uint32_t pattern) { return std::bit_cast<float>(pattern << 16); }
 
 // The nearest of the 127 finite magnitudes, ties to the even byte, found by comparing distances.
 int model_e4m3(float value) {

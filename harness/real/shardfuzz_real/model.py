@@ -41,6 +41,13 @@ class Unit(nn.Module):
         return self.own(h, inputs)
 
 
+class Opaque:
+    """Carries the inputs of the units past the root's own cast: each unit casts what it gets."""
+
+    def __init__(self, inputs):
+        self.inputs = inputs
+
+
 class Root(Unit):
     def __init__(self, spec, parameters, units, rank):
         super().__init__(spec, parameters)
@@ -48,10 +55,10 @@ class Root(Unit):
             self.add_module(unit_spec["name"], unit)
         self.order = [s["name"] for s, _ in units if rank not in s.get("unused_on_ranks", ())]
 
-    def forward(self, h, inputs):
-        h, outputs = self.own(h, inputs[self.spec["name"]])
+    def forward(self, h, inputs, others):
+        h, outputs = self.own(h, inputs)
         for name in self.order:
-            h, more = getattr(self, name)(h, inputs[name])
+            h, more = getattr(self, name)(h, others.inputs[name])
             outputs = outputs + more
         return h, outputs
 

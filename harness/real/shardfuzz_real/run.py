@@ -36,7 +36,7 @@ class RankProgram:
         self.losses, self.micro, self.saved, self.handles = [], 0, None, {}
         self.forwards = []   # (step, micro, {param key: local shard}) for the reference
         self.gradients = []  # (step, operation, {param key: gradient}) for the reference
-        self.updates = []    # (step, operation, {param key: local shard after the optimizer step})
+        self.updates = []    # (step, operation, shards before, momenta, gradients, shards after)
         self.outputs = []    # (step, micro, [digest])
 
     # -- building ---------------------------------------------------------------------------------
@@ -135,7 +135,9 @@ class RankProgram:
         shards = {key: self._local(w).detach().clone() for key, w in self.watched.items()}
         self.forwards.append((step, micro, shards))
         h = torch.ones(4, device=self.device, requires_grad=True)
-        h, outputs = self.model(h, models.inputs_of(self.case, self.rank, step, micro))
+        inputs = models.inputs_of(self.case, self.rank, step, micro)
+        root = self.case["groups"][0]["name"]
+        h, outputs = self.model(h, inputs[root], models.Opaque(inputs))
         loss = models.loss_of(self.case, self.rank, step, micro, h, outputs)
         self.outputs.append((step, micro, [_shardfuzz.digest(o) for o in outputs]))
         self.losses.append(loss)
@@ -165,6 +167,11 @@ class RankProgram:
     def op_step(self, step, number, operation):
         if self.optimizer is None:
             return
+        gradients = {key: None if w.fsdp.sharded_param.grad is None
+                     else w.fsdp.sharded_param.grad._local_tensor.detach().clone()
+                     for key, w in self.watched.items()}
+        before = {key: self._local(w).detach().clone() for key, w in self.watched.items()}
+        momenta = {key: self._momentum(w) for key, w in self.watched.items()}
         self.optimizer.step()
         owned = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
         after = {}
@@ -184,7 +191,11 @@ class RankProgram:
                 "requires_grad": sharded.requires_grad,
                 "digest": _shardfuzz.digest(after[key]),
             })
-        self.updates.append((step, number, after))
+        self.updates.append((step, number, before, momenta, gradients, after))
+
+    def _momentum(self, watched):
+        buffer = self.optimizer.state.get(watched.fsdp.sharded_param, {}).get("momentum_buffer")
+        return None if buffer is None else buffer._local_tensor.detach().clone()
 
     def op_zero_grad(self, step, number, operation):
         if self.optimizer is not None:
