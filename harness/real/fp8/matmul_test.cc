@@ -64,7 +64,7 @@ std::vector<std::uint16_t> run(const Problem& problem, std::int64_t row_stride) 
   return out;
 }
 
-TEST(Multiply, AscendingSumsBitForBit) {
+TEST(Multiply, PlainLoopBitForBit) {
   Random random(11);
   for (const ProductShape& shape : std::vector<ProductShape>{
            {1, 16, 16}, {3, 16, 16}, {16, 32, 48}, {5, 24, 7}, {32, 64, 256}, {17, 1, 1}}) {
@@ -88,6 +88,12 @@ TEST(Multiply, AscendingSumsBitForBit) {
     }
     EXPECT_EQ(out.back(), 0xABCD);
   }
+}
+
+// 448 * 448, its negative, then 2^-18: any other order loses the last product.
+TEST(Multiply, DepthAscends) {
+  Problem problem{{1, 1, 3}, {0x7E, 0x7E, 0x01}, {0x7E, 0xFE, 0x01}, {1.0F}, {1.0F}};
+  EXPECT_EQ(value_of_bf16(run(problem, 1)[0]), 0x1p-18F);
 }
 
 TEST(Multiply, DepthZeroGivesZeros) {

@@ -56,7 +56,12 @@ TEST(Recipe, AmaxGivesScaleAndByte) {
   }
 }
 
-TEST(Recipe, ScaleOfNanIsThatOfZero) { EXPECT_EQ(scale_of(kNan), 0x1p48F); }
+TEST(Recipe, ScaleOfNanIsThatOfZero) {
+  for (const std::uint32_t bits : {0x7FC00000U, 0xFFFFFFFFU, 0x7F800001U, 0xFF810000U}) {
+    EXPECT_EQ(scale_of(std::bit_cast<float>(bits)), 0x1p48F) << std::hex << bits;
+    EXPECT_EQ(e4m3_of(std::bit_cast<float>(bits)), kNanByte) << std::hex << bits;
+  }
+}
 
 TEST(Recipe, UnroundedScaleIsTheQuotient) {
   EXPECT_EQ(encode_scale(3.0F, ScaleRounding::kNone), static_cast<float>(448.0 / 3.0));
