@@ -163,15 +163,14 @@ TEST(CaseJson, ErrorsNameThePlaceAndTheWayOut) {
        "describes it)"},
       {R"("groups":{})", "x.json: /groups: expected an array, found an object (write an array)"},
       {R"("groups":[{"name":"r","params":[{"name":"w","shape":[1,2.0]}]}])",
-       "x.json: /groups/0/params/0/shape/1: expected an integer, found the number 2.0, which is "
-       "none or out of range (write an integer from -9223372036854775808 to 9223372036854775807 "
-       "without point or exponent)"},
+       "x.json: /groups/0/params/0/shape/1: expected an integer, found the number 2.0 (write an "
+       "integer)"},
       {R"("groups":[],"steps":2147483648)",
-       "x.json: /steps: expected an integer, found the integer 2147483648, which is none or out of "
-       "range (write an integer from -2147483648 to 2147483647 without point or exponent)"},
+       "x.json: /steps: the integer 2147483648 is out of range (write an integer from -2147483648 "
+       "to 2147483647)"},
       {R"("groups":[],"seed":-1)",
-       "x.json: /seed: expected an integer, found the integer -1, which is none or out of range "
-       "(write an integer from 0 to 18446744073709551615 without point or exponent)"},
+       "x.json: /seed: the integer -1 is out of range (write an integer from 0 to "
+       "18446744073709551615)"},
       {R"("groups":[],"operations":["backwards"])",
        "x.json: /operations/0: unknown name 'backwards' (did you mean 'backward'? known: forward, "
        "backward, step, zero_grad, unshard, wait_unshard, reshard, prefetch_forward, "

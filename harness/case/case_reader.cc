@@ -187,9 +187,7 @@ class TreeReader {
   template <typename T>
   requires std::is_integral_v<T> &&
       (!std::is_same_v<T, bool>)bool read(const std::string& path, const json& node, T* out) {
-    if (!node.is_number_integer() && !node.is_number_float()) {
-      return refuse_type(path, node, "an integer");
-    }
+    if (!node.is_number_integer()) return refuse_type(path, node, "an integer");
     if (node.is_number_unsigned() && std::in_range<T>(node.get<std::uint64_t>())) {
       *out = static_cast<T>(node.get<std::uint64_t>());
       return true;
@@ -199,11 +197,9 @@ class TreeReader {
       *out = static_cast<T>(node.get<std::int64_t>());
       return true;
     }
-    return refuse(path,
-                  fmt::format("expected an integer, found {}, which is none or out of range",
-                              described(node)),
-                  fmt::format("write an integer from {} to {} without point or exponent",
-                              std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+    return refuse(path, fmt::format("{} is out of range", described(node)),
+                  fmt::format("write an integer from {} to {}", std::numeric_limits<T>::min(),
+                              std::numeric_limits<T>::max()));
   }
 
   bool read(const std::string& path, const json& node, bool* out) {

@@ -16,7 +16,7 @@ std::vector<PackInfo> built_in_packs() {
   packs.push_back({.name = "torchao_moe_fp8",
                    .about = "torchao.prototype.moe_training's fp8 grouped-GEMM weight wrapper",
                    .hooks = {{.name = "shipped", .arguments = 5},
-                             {.name = "one_arg", .arguments = 1},
+                             {.name = "one_arg", .arguments = 1, .casts = false},
                              {.name = "padded", .arguments = 5, .is_control = true}},
                    .calls = {CallPath::kGroupedMm, CallPath::kMul, CallPath::kGroupedMmNoOffs},
                    .dtypes = {DType::kFloat32, DType::kBFloat16},
@@ -30,15 +30,19 @@ std::vector<PackInfo> built_in_packs() {
                    .dtypes = {DType::kFloat32, DType::kBFloat16},
                    .dim_multiple = 16,
                    .is_extension = true,
-                   .gathers_values = false});
+                   .gathers_values = false,
+                   .gathered_item_bytes = 1,
+                   .hook_all_reduce_bytes = 4});
   packs.push_back({.name = "data_and_scales",
-                   .about = "an extension that gathers int8-like data and a scale for each row",
+                   .about = "an extension that gathers data and a scale for each row",
                    .hooks = {{.name = "padded", .arguments = 1}},
                    .calls = {CallPath::kMul, CallPath::kLinear},
                    .dtypes = {DType::kFloat32, DType::kBFloat16},
                    .is_extension = true,
                    .gathers_values = false,
-                   .has_scales = true});
+                   .has_scales = true,
+                   .gathered_item_bytes = 2,
+                   .gathered_scale_bytes_a_row = 4});
   return packs;
 }
 
@@ -48,6 +52,11 @@ std::vector<PackInfo>& registry() {
 }
 
 }  // namespace
+
+bool PackInfo::casts_before_gather(std::string_view hook) const {
+  const HookInfo* info = find_hook(*this, hook);
+  return info == nullptr || info->casts;
+}
 
 const std::vector<PackInfo>& all_packs() { return registry(); }
 

@@ -20,6 +20,7 @@ struct HookInfo {
   std::string name;         // "shipped", "one_arg", "padded", ...
   int arguments = 0;        // of fsdp_pre_all_gather besides self: 1, 5, or 0 where there is no hook
   bool is_control = false;  // must pass: a failure is a finding about the harness or PyTorch
+  bool casts = true;        // sends param_dtype (false: the original dtype, as the hook cannot know)
 };
 
 struct PackInfo {
@@ -33,6 +34,11 @@ struct PackInfo {
   bool needs_param_dtype = false;  // needs mixed precision with a param_dtype
   bool gathers_values = true;      // gathered bytes are the shard cast to param_dtype
   bool has_scales = false;         // gathers more than one tensor
+  int gathered_item_bytes = 0;     // of the first gathered tensor; 0: that of the dtype it sends
+  int gathered_scale_bytes_a_row = 0;  // of the second, for each row of the padded shard
+  int hook_all_reduce_bytes = 0;   // of an all-reduce that the pre-gather hook issues
+
+  [[nodiscard]] bool casts_before_gather(std::string_view hook) const;
 };
 
 // All packs known to this process, the built-in ones first, in a fixed order.
