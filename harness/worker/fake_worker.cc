@@ -58,6 +58,14 @@ std::string notes() {
   return all;
 }
 
+std::string oom_score() {
+  char text[16] = "";
+  const int fd = open("/proc/self/oom_score_adj", O_RDONLY);
+  const ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  return std::string(text, got > 1 ? static_cast<std::size_t>(got) - 1 : 0);
+}
+
 // What came over from the engine: open descriptors, signal state, limits.
 std::string inherited() {
   int open_count = 0;
@@ -71,7 +79,7 @@ std::string inherited() {
   return "open " + std::to_string(open_count) + ", SIGPIPE ignored " +
          std::to_string(action.sa_handler == SIG_IGN) + ", SIGTERM blocked " +
          std::to_string(sigismember(&blocked, SIGTERM)) + ", core bytes " +
-         std::to_string(core.rlim_cur);
+         std::to_string(core.rlim_cur) + ", oom score " + oom_score();
 }
 
 [[noreturn]] void sleep_for_ever() {

@@ -135,6 +135,8 @@ TEST(Frame, LastWordsAreCutToOneAtomicFrameAndKeepErrno) {
   Pipe pipe;
   const std::string words(10'000, 'w');
   errno = ENOENT;
+  write_last_words(-1, words.data(), words.size());
+  EXPECT_EQ(errno, ENOENT) << "also where nobody listens";
   write_last_words(pipe.ends[1], words.data(), words.size());
   EXPECT_EQ(errno, ENOENT);
   Frame frame;
