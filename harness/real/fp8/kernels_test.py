@@ -1,7 +1,7 @@
-"""The CPU kernels of kernels.h against torchao's own reference functions, through the real operators.
+"""The CPU kernels of kernels.h against torchao's own reference functions, called as operators.
 
-Needs SHARDFUZZ_FP8_LIBRARY: the path of shardfuzz_fp8_shared. Quantizers are compared bit for bit, the
-grouped matmul with float64 on the same bytes.
+Needs SHARDFUZZ_FP8_LIBRARY: the path of shardfuzz_fp8_shared. Quantizers are compared bit for bit,
+the grouped matmul with float64 on the same bytes.
 """
 
 import ctypes
@@ -54,9 +54,10 @@ def same(ours, reference):
     """Equal sizes and bits; the sign and payload of a NaN do not count."""
     assert ours.shape == reference.shape
     if ours.dtype == E4M3:
-        a, b = ours.view(torch.uint8), reference.view(torch.uint8)
-        assert torch.equal(((a & 0x7F) == 0x7F), ((b & 0x7F) == 0x7F))
-        assert torch.equal(torch.where((a & 0x7F) == 0x7F, 0x7F, a), torch.where((b & 0x7F) == 0x7F, 0x7F, b))
+        a, b = (
+            torch.where((codes & 0x7F) == 0x7F, 0x7F, codes)
+            for codes in (ours.view(torch.uint8), reference.view(torch.uint8)))
+        assert torch.equal(a, b)
     else:
         assert ours.dtype == reference.dtype
         assert torch.equal(ours, reference)
@@ -156,8 +157,9 @@ def test_per_group_colwise(seed, dtype):
     ends = random_ends(chooser, chooser.randrange(1, 6), tokens, chooser.choice([1, 16]))
     first = spread(rows(generator, (tokens, n1), dtype), chooser)
     second = spread(rows(generator, (tokens, n2), dtype), chooser)
-    out = ao_kernels.triton_fp8_per_group_colwise_scales_dual(first, second, int32(ends), E4M3, True)
-    single = ao_kernels.triton_fp8_per_group_colwise_scales(second, int32(ends), E4M3, True)
+    offs = int32(ends)
+    out = ao_kernels.triton_fp8_per_group_colwise_scales_dual(first, second, offs, E4M3, True)
+    single = ao_kernels.triton_fp8_per_group_colwise_scales(second, offs, E4M3, True)
     for x, data, scales in ((first, *out[:2]), (second, *out[2:]), (second, *single)):
         reference, reference_scales = jagged_reference(x, ends)
         same(data[: ends[-1]], reference)
@@ -186,7 +188,7 @@ def test_per_group_rowwise(seed, dtype):
 
 
 def test_every_bf16_amax():
-    """Each non-negative finite bf16 as the amax of a row, with a half and the negative beside it."""
+    """Each non-negative finite bf16 as the amax of a row, its half and negatives beside it."""
     amax = torch.arange(0x7F80, dtype=torch.int16).view(torch.bfloat16)
     x = torch.stack([amax, amax / 2, -amax, -amax / 2], dim=1)
     data, scales = ao_kernels.triton_fp8_rowwise_2d_scale_and_cast(x, E4M3, True)
@@ -246,7 +248,7 @@ def test_quantizers_refuse():
         ao_kernels.triton_fp8_per_group_colwise_scales(torch.ones(32, 16), int32([48]), E4M3, True)
 
 
-# ---- grouped matmul --------------------------------------------------------------------------------
+# ---- grouped matmul ------------------------------------------------------------------------------
 
 
 def random_bytes(generator, shape):
@@ -279,7 +281,8 @@ def operands(kind, make, generator, chooser):
         ends = random_ends(chooser, groups, tokens, 1)
         a, b = make(generator, (tokens, k)), transposed(make(generator, (groups, n, k)))
         sa, sb = powers(generator, (tokens,)), powers(generator, (groups, n))
-        parts = [(a[s:e], b[i], sa[s:e], sb[i], slice(s, e)) for i, (s, e) in enumerate(slices(ends))]
+        parts = [(a[s:e], b[i], sa[s:e], sb[i], slice(s, e))
+                 for i, (s, e) in enumerate(slices(ends))]
     elif kind == "2d2d":
         ends = random_ends(chooser, groups, tokens)
         a, b = make(generator, (m, tokens)), transposed(make(generator, (n, tokens)))
@@ -327,7 +330,7 @@ def test_matmul_is_exact_on_integers(kind, seed):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(10))
 def test_matmul_error_is_bounded(kind, seed):
-    """Float sums lose at most depth ulps of the sum of magnitudes; bf16 half an ulp of the result."""
+    """Float sums lose at most depth ulps of the sum of magnitudes; bf16 half an ulp."""
     generator, chooser = torch.Generator().manual_seed(seed), random.Random(seed)
     a, b, sa, sb, ends, parts = operands(kind, random_bytes, generator, chooser)
     out = multiply(a, b, sa, sb, ends)
@@ -390,7 +393,8 @@ REFUSED = {
     "Float8_e4m3 matrix": dict(a=lambda a: a.view(torch.uint8)),
     "ends at 64, outside": dict(ends=lambda e: [16, 64]),
     "before its start": dict(ends=lambda e: [32, 16]),
-    "aligned to 16 bytes": dict(a=lambda a: torch.cat([a.flatten(), a[0]])[8:8 + 48 * 32].view(48, 32)),
+    "aligned to 16 bytes": dict(
+        a=lambda a: torch.cat([a.flatten(), a[0]])[8:8 + 48 * 32].view(48, 32)),
 }
 
 
@@ -417,11 +421,11 @@ def test_matmul_refuses_other_output_and_unaligned_wgrad_groups():
         multiply(a, b, scales, scales, [8, 32])
     multiply(a, b, scales, scales, [16, 24])  # the device does not look at the last group
     with pytest.raises(RuntimeError, match="Invalid strides/sizes"):
-        nothing = torch.empty(0, 16).to(E4M3).as_strided((0, 16), (1, 0))  # a quantizer's, no tokens
+        nothing = torch.empty(0, 16).to(E4M3).as_strided((0, 16), (1, 0))  # as a quantizer's
         multiply(nothing.t(), nothing, scales, scales, [0, 0])
 
 
-# ---- the real wrapper ------------------------------------------------------------------------------
+# ---- the real wrapper ----------------------------------------------------------------------------
 
 
 def dequantized(tensor, dim):
@@ -430,7 +434,7 @@ def dequantized(tensor, dim):
 
 
 def expected_training_step(x, weight, grad, ends):
-    """(out, grad of x, grad of weight) in float64 from torchao's eager chain; empty groups give 0."""
+    """(out, grad of x, grad of weight) in float64 from torchao's eager chain; empty groups: 0."""
     out, grad_x = torch.zeros(grad.shape).double(), torch.zeros(x.shape).double()
     grad_weight = torch.zeros(weight.shape).double()
     for i, (s, e) in enumerate(slices(ends)):
@@ -467,7 +471,7 @@ def test_forward_and_backward_of_the_wrapper(ends, dtype):
 
 
 def test_the_python_kernel_of_torchao_is_not_called(monkeypatch):
-    """An AutogradCPU fallthrough and a CPU kernel stand before torchao's, also with requires_grad."""
+    """CPU kernel and AutogradCPU fallthrough stand before torchao's, also with requires_grad."""
     quantize = ao_kernels.triton_fp8_rowwise_2d_scale_and_cast
     monkeypatch.setattr(quantize, "_init_fn", lambda *a: pytest.fail("torchao's kernel was called"))
     data, _ = quantize(torch.ones(16, 16, requires_grad=True), E4M3, True)
