@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <string>
@@ -30,6 +31,20 @@ struct NamedBug {
 // Else GoogleTest prints bytes.
 void PrintTo(const NamedBug& bug, std::ostream* out) { *out << bug.name; }
 
+// Three fields far apart: late delivery, an explicit unshard of the group, momentum.
+std::optional<ParamRef> late_unshard_bug(const Case& c) {
+  if (c.schedule.delivery != Delivery::kLate || c.mesh.shard_size() < 2) return std::nullopt;
+  if (c.optimizer.kind != OptimizerKind::kSgdMomentum) return std::nullopt;
+  for (const ParamRef ref : params_of(c)) {
+    const bool is_unsharded =
+        std::any_of(c.operations.begin(), c.operations.end(), [&](const Operation& op) {
+          return op.kind == OpKind::kUnshard && op.group == c.groups[ref.group].name;
+        });
+    if (is_unsharded && at(c, ref).hook == "one_arg") return ref;
+  }
+  return std::nullopt;
+}
+
 std::vector<NamedBug> bugs() {
   return {
       {"uneven_rows",
@@ -43,6 +58,7 @@ std::vector<NamedBug> bugs() {
          const auto chunk = (rows + ranks - 1) / ranks;
          return rows > ranks && (rows + chunk - 1) / chunk < ranks;
        })},
+      {"late_unshard", late_unshard_bug},
   };
 }
 
@@ -176,6 +192,69 @@ TEST(Minimize, RefusedIsMinimizedAsRefused) {
   const MinimizeResult result = minimize(start, kSignature, evaluate, {});
   EXPECT_EQ(result.verdict.kind, VerdictKind::kRefused);
   EXPECT_EQ(result.smallest.mesh.shape, std::vector<int>{4});
+}
+
+// Where the skeleton fails too, nearly all the work is saved: 8 ranks cost much more than 2.
+TEST(Minimize, TheSkeletonSavesEvaluations) {
+  Random random(37);
+  const Bug bug = bugs()[0].shows;
+  for (int i = 0; i < 20; ++i) {
+    const Case start = testing::failing_case(&random, bug);
+    EXPECT_LE(minimize(start, kSignature, testing::evaluate_with(bug), {}).evaluations, 8);
+  }
+}
+
+TEST(Minimize, TwoParametersThatAreNeededMeetInTheRoot) {
+  Random random(41);
+  const Bug bug = [](const Case& c) -> std::optional<ParamRef> {
+    const auto refs = params_of(c);
+    if (refs.size() < 2) return std::nullopt;
+    return refs.back();
+  };
+  Case start = testing::failing_case(&random, bug);
+  while (start.groups.size() < 3) start = testing::failing_case(&random, bug);
+  const Case end = minimize(start, kSignature, testing::evaluate_with(bug), {}).smallest;
+  ASSERT_EQ(end.groups.size(), 1u);
+  ASSERT_EQ(end.groups[0].params.size(), 2u);
+  EXPECT_EQ(end.groups[0].params[0].name, "w");
+  EXPECT_EQ(end.groups[0].params[1].name, "w1");
+}
+
+TEST(Minimize, ListsThatAreNeededKeepTheirLeastEntries) {
+  Case start;
+  start.mesh.shape = {4};
+  start.groups.resize(2);
+  start.groups[0].name = "root";
+  start.groups[1].name = "g1";
+  start.groups[1].params = {{.name = "w", .shape = {8, 2, 2}, .tied_to = {}}};
+  start.groups[1].unused_on_ranks = {0, 2, 3};
+  start.groups[1].reshard_after_forward = 2;
+  start.batch.empty_experts = {1, 3, 5};
+  start.batch.tokens_by_rank = {4, 9, 1, 2};
+  start.schedule.delays = {1, 2, 3, 40};
+  start.compare_meshes = {{1}, {2, 2}, {4}};
+  const Bug bug = [](const Case& c) -> std::optional<ParamRef> {
+    const auto has = [](const std::vector<int>& list, int value) {
+      return std::find(list.begin(), list.end(), value) != list.end();
+    };
+    const bool shows = c.groups.size() > 1 && has(c.groups[1].unused_on_ranks, 2) &&
+                       has(c.batch.empty_experts, 3) && c.mesh.world_size() == 4 &&
+                       c.groups[1].reshard_after_forward.index() != 0 &&
+                       !c.compare_meshes.empty() && c.batch.tokens_by_rank.size() == 4 &&
+                       c.batch.tokens_by_rank[1] >= 3 && c.schedule.delays.size() == 4 &&
+                       c.schedule.delays[3] >= 7;
+    return shows ? std::optional(ParamRef{1, 0}) : std::nullopt;
+  };
+  const MinimizeResult result = minimize(start, kSignature, testing::evaluate_with(bug), {});
+  const Case& end = result.smallest;
+  EXPECT_EQ(end.groups[1].unused_on_ranks, std::vector<int>{2});
+  EXPECT_EQ(end.batch.empty_experts, std::vector<int>{3});
+  EXPECT_EQ(end.batch.tokens_by_rank, (std::vector<int>{1, 3, 1, 1}));
+  EXPECT_EQ(end.schedule.delays, (std::vector<int>{0, 0, 0, 7}));
+  EXPECT_EQ(end.compare_meshes, std::vector<std::vector<int>>{{1}});
+  EXPECT_EQ(end.groups[1].reshard_after_forward, ReshardAfterForward(true));
+  EXPECT_EQ(end.groups[1].params[0].shape, (std::vector<std::int64_t>{4, 1, 1}));
+  EXPECT_EQ(result.end, MinimizeEnd::kFixedPoint);
 }
 
 TEST(Minimize, StopsWhenOutOfTimeAndKeepsTheBest) {
