@@ -1,5 +1,6 @@
 // The rules for the operations of one step.
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,19 +58,18 @@ Status check_names(const Case& c, const Operation& op, const std::string& path) 
 
 // What earlier operations of the list leave behind for later ones.
 struct Earlier {
-  std::vector<std::string> unsharding;  // groups with an async unshard that nobody waited for
+  std::set<std::string> unsharding;  // groups with an async unshard that nobody waited for
   bool saved = false;
 };
 
 Status check_order(const Case& c, const Operation& op, const std::string& path, Earlier* earlier) {
   switch (op.kind) {
     case OpKind::kUnshard:
-      // Another unshard replaces the handle; one that is not async gives none.
-      std::erase(earlier->unsharding, op.group);
-      if (op.flag) earlier->unsharding.push_back(op.group);
+      // One that is not async gives no handle and leaves an earlier one as it is.
+      if (op.flag) earlier->unsharding.insert(op.group);
       return Done{};
     case OpKind::kWaitUnshard:
-      if (std::erase(earlier->unsharding, op.group) > 0) return Done{};
+      if (earlier->unsharding.erase(op.group) > 0) return Done{};
       return broken(path, fmt::format("no async unshard of group '{}' is waiting here", op.group),
                     R"(put {"op": "unshard", "group": ..., "flag": true} before it)");
     case OpKind::kSave:

@@ -85,6 +85,14 @@ TEST(Validate, AcceptsDimensionsOfSizeOneThatNoTargetSplits) {
   EXPECT_EQ(problem_of(c), "");
 }
 
+TEST(Validate, AHandleOutlivesAnUnshardThatGivesNone) {
+  Case c = good_case();
+  c.operations = {{OpKind::kUnshard, "moe", "", true},
+                  {OpKind::kUnshard, "moe", "", false},
+                  {OpKind::kWaitUnshard, "moe", "", false}};
+  EXPECT_EQ(problem_of(c), "");
+}
+
 // Only a pack from outside can be built in uint8; the built-in ones refuse it by their dtypes.
 TEST(Validate, IntegersHaveNoGradient) {
   add_pack({.name = "outside_pack",
