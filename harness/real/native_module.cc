@@ -90,8 +90,8 @@ void rename_backend(const c10::intrusive_ptr<c10d::Backend>& backend, const std:
 
 void define(py::module_& module) {
   module.def("next_index", [] { return current.recorder->take_index(); });
-  module.def("set_place", [](int rank, int step, const std::string& phase) {
-    current.recorder->set_place(rank, step, phase);
+  module.def("set_place", [](int rank, int step, int operation, const std::string& phase) {
+    current.recorder->set_place(rank, step, operation, phase);
   });
   module.def("note_raised", [](int rank) { current.hub->note_raised(rank); });
   module.def("digest", &digest);

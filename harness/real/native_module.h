@@ -1,7 +1,7 @@
 // The Python module `_shardfuzz`: what the rank program needs from C++.
 //
 //   next_index() -> int                     index of the next trace event
-//   set_place(rank, step, phase)            where a rank is, for events written by C++
+//   set_place(rank, step, operation, phase) where a rank is, for events written by C++
 //   note_raised(rank)                       the rank's program ended by an exception
 //   digest(tensor) -> str                   harness/base/hash.h over the tensor's elements in order
 //   fill(tensor, seed, place, range, integer)   data that depends on its arguments only

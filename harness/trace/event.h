@@ -27,6 +27,7 @@ struct Sharded {
   std::string group, param;
   std::vector<std::int64_t> local_shape, padded_shape;
   std::string local_type, dtype;
+  std::string expected_type;       // that the pack says local_type is
   std::int64_t storage_bytes = 0;  // of the padded shard
   bool requires_grad = true;
   bool operator==(const Sharded&) const = default;
@@ -88,6 +89,7 @@ struct Unsharded {
   std::string group, param;
   std::vector<std::int64_t> shape, stride;
   std::string dtype, type;
+  std::string expected_type;       // that the pack says `type` is
   std::int64_t storage_bytes = 0;  // of the storage that the view lies in
   std::int64_t needed_bytes = 0;   // that the view reaches to
   bool requires_grad = true;
@@ -193,7 +195,8 @@ struct Event {
   std::int64_t index = 0;
   int rank = -1;
   int step = -1;
-  std::string phase;  // "init", "forward", "backward", "step", "reference", ...
+  int operation = -1;  // index in the case's operations; -1: before or after them
+  std::string phase;   // "init", the operation's name, "end", "reference"
   Payload payload;
   bool operator==(const Event&) const = default;
 };

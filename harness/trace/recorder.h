@@ -21,8 +21,8 @@ class Recorder {
  public:
   explicit Recorder(int world_size) : places_(static_cast<std::size_t>(world_size)) {}
 
-  void set_place(int rank, int step, std::string phase) {
-    places_.at(static_cast<std::size_t>(rank)) = {step, std::move(phase)};
+  void set_place(int rank, int step, int operation, std::string phase) {
+    places_.at(static_cast<std::size_t>(rank)) = {step, operation, std::move(phase)};
   }
 
   // The index of the next event, for events that are written down elsewhere (Python).
@@ -36,6 +36,7 @@ class Recorder {
     if (rank >= 0) {
       const Place& place = places_.at(static_cast<std::size_t>(rank));
       event.step = place.step;
+      event.operation = place.operation;
       event.phase = place.phase;
     }
     events_.push_back(std::move(event));
@@ -45,7 +46,7 @@ class Recorder {
 
  private:
   struct Place {
-    int step = -1;
+    int step = -1, operation = -1;
     std::string phase = "init";
   };
   std::vector<Place> places_;

@@ -12,14 +12,15 @@ using Json = nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorNote, shape, dtype, bytes, digest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sharded, group, param, local_shape, padded_shape, local_type, dtype,
-                                   storage_bytes, requires_grad)
+                                   expected_type, storage_bytes, requires_grad)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PreAllGather, group, param, hook_arguments, from_post_forward,
                                    inputs, declared, rows_digest, local_digest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Call, rank, kind, dtype, count, bytes, root, reduce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, process_group, members, sequence, call, digest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Delivered, process_group, members, sequence, kind, digest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mismatch, process_group, members, sequence, calls)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Unsharded, group, param, shape, stride, dtype, type, storage_bytes,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Unsharded, group, param, shape, stride, dtype, type,
+                                   expected_type, storage_bytes,
                                    needed_bytes, requires_grad, slots, tags)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Storage, group, param, at, unsharded_bytes, post_forward_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FreedRead, op, storage_bytes, needed_bytes, shape)
@@ -62,6 +63,7 @@ Json json_of(const Event& event) {
   Json json{{"i", event.index},
             {"rank", event.rank},
             {"step", event.step},
+            {"op", event.operation},
             {"phase", event.phase},
             {"kind", kKinds[event.payload.index()]}};
   std::visit(
@@ -81,6 +83,7 @@ Event event_from(const Json& json) {
   event.index = json.at("i").get<std::int64_t>();
   event.rank = json.at("rank").get<int>();
   event.step = json.at("step").get<int>();
+  event.operation = json.at("op").get<int>();
   event.phase = json.at("phase").get<std::string>();
   event.payload = payload_from(json.at("kind").get<std::string>(), json.at("data"));
   return event;

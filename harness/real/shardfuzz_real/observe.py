@@ -47,17 +47,18 @@ class Rank:
     """What one rank records. `watched` maps id(FSDPParam) to Watched."""
 
     def __init__(self, rank):
-        self.rank, self.step, self.phase = rank, -1, "init"
+        self.rank, self.step, self.operation, self.phase = rank, -1, -1, "init"
         self.events = []
         self.watched = {}
         self.current = None
 
     def emit(self, kind, data):
-        self.events.append((_shardfuzz.next_index(), self.rank, self.step, self.phase, kind, data))
+        self.events.append(
+            (_shardfuzz.next_index(), self.rank, self.step, self.operation, self.phase, kind, data))
 
-    def place(self, step, phase):
-        self.step, self.phase = step, phase
-        _shardfuzz.set_place(self.rank, step, phase)
+    def place(self, step, operation, phase):
+        self.step, self.operation, self.phase = step, operation, phase
+        _shardfuzz.set_place(self.rank, step, operation, phase)
 
 
 def start(rank):
@@ -240,6 +241,7 @@ def _write_unsharded(rank, watched):
         "stride": list(param.stride()),
         "dtype": dtype_name(param.dtype),
         "type": type(value).__name__,
+        "expected_type": watched.pack.unsharded_type(watched.hook),
         "storage_bytes": storage,
         "needed_bytes": needed,
         "requires_grad": param.requires_grad,

@@ -42,7 +42,7 @@ class _Reference:
         self.power_of_two = self.world & (self.world - 1) == 0
 
     def emit(self, rank, step, kind, data):
-        self.events.append((_shardfuzz.next_index(), rank, step, "reference", kind, data))
+        self.events.append((_shardfuzz.next_index(), rank, step, -1, "reference", kind, data))
 
     def run(self):
         self.required = {key: param["requires_grad"] for key, (_, param) in self.params.items()}

@@ -103,6 +103,7 @@ class RankProgram:
                     "local_shape": list(fsdp.sharded_size),
                     "padded_shape": list(fsdp.padded_sharded_param_size),
                     "local_type": type(local).__name__,
+                    "expected_type": watched.pack.sharded_type(spec["hook"]),
                     "dtype": observe.dtype_name(local.dtype),
                     "storage_bytes": watched.pack.local_data(local).untyped_storage().nbytes(),
                     "requires_grad": fsdp.sharded_param.requires_grad,
@@ -117,12 +118,12 @@ class RankProgram:
                 if isinstance(operation, str):
                     operation = {"op": operation}
                 name = operation["op"]
-                self.log.place(step, name)
+                self.log.place(step, number, name)
                 getattr(self, "op_" + name)(step, number, operation)
                 if name in ("forward", "backward", "step"):
                     for watched in self.watched.values():
                         observe.write_storage(self.log, watched, name)
-        self.log.place(self.case["steps"] - 1, "end")
+        self.log.place(self.case["steps"] - 1, -1, "end")
         self.log.emit("finished", {})
 
     def _local(self, watched):
@@ -305,8 +306,9 @@ def events_json(programs, extra):
     """The Python events of a run as the inside of a JSON array."""
     parts = []
     for events in [p.log.events for p in programs] + [extra]:
-        for index, rank, step, phase, kind, data in events:
+        for index, rank, step, operation, phase, kind, data in events:
             parts.append(json.dumps(
-                {"i": index, "rank": rank, "step": step, "phase": phase, "kind": kind, "data": data},
+                {"i": index, "rank": rank, "step": step, "op": operation, "phase": phase, "kind": kind,
+                 "data": data},
                 separators=(",", ":")))
     return ",".join(parts)

@@ -67,7 +67,9 @@ def _make_backend(options, _):
     ranks = list(options.global_ranks_in_group)
     if not ranks:  # the default group
         ranks = list(range(options.group_size))
-    return _shardfuzz.make_backend(options.group_rank, f"{_meshes.key}/{key}", key, ranks)
+    # Groups are named by their mesh dimension once it is known; FSDP2 makes those of an int reshard.
+    name = "world" if not options.global_ranks_in_group else "post_forward"
+    return _shardfuzz.make_backend(options.group_rank, f"{_meshes.key}/{key}", name, ranks)
 
 
 def install():
