@@ -234,8 +234,7 @@ class Generator {
                              "1e999",
                              "// comment\n{}",
                              "<html></html>",
-                             "\x7f"
-                             "ELF",
+                             "\177ELF",
                              "{\"schema\":\"shardfuzz.case/1\",\"groups\":[]}",
                              "../../etc/passwd"}) {
       add("rubbish", text);

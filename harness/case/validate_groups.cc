@@ -83,6 +83,7 @@ Status check_allowed(const std::string& path, Enum value, const PackInfo& pack,
                      const std::vector<Enum>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return Done{};
   std::vector<std::string_view> known;
+  known.reserve(allowed.size());
   for (const Enum other : allowed) known.push_back(name_of(other));
   return broken(path, fmt::format("pack '{}' does not allow '{}'", pack.name, name_of(value)),
                 "it allows " + listed(known));

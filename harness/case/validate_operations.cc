@@ -15,6 +15,7 @@ namespace {
 template <typename Spec>
 std::vector<std::string_view> names_in(const std::vector<Spec>& specs) {
   std::vector<std::string_view> known;
+  known.reserve(specs.size());
   for (const Spec& spec : specs) known.push_back(spec.name);
   return known;
 }
