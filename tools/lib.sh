@@ -11,6 +11,7 @@ SHARDFUZZ_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 SHARDFUZZ_CACHE=${SHARDFUZZ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/shardfuzz}
 kBadEnvironment=2  # ExitCode::kBadInput of harness/base/exit_code.h
 kLogLines=60
+kUnusedDaysMax=30  # an environment takes 5 GB
 kJobMemoryMib=3000  # what one file that includes torch needs at most
 
 say() { printf 'shardfuzz: %s\n' "$*" >&2; }
@@ -169,7 +170,7 @@ ensure_packages() {
 # --- Python --------------------------------------------------------------------------------------
 
 # python_facts PYTHON: one fact a line: executable, tag (cp311), full version, Python.h, libpython,
-# version of torch, version of torchao; an empty line for what is not there. Imports neither.
+# version of torch, version of torchao, end; an empty line for what is not there. Imports neither.
 python_facts() {
   "$1" - <<'PYTHON'
 import importlib.metadata, os, sys, sysconfig
@@ -193,6 +194,7 @@ print(header if os.path.exists(header) else "")
 print(found[0] if found else "")
 print(version("torch"))
 print(version("torchao"))
+print("end")  # a shell drops empty lines at the end
 PYTHON
 }
 
@@ -202,18 +204,29 @@ read_python_facts() {
   command -v "$1" >/dev/null || fail "no such Python: $1"
   text=$(python_facts "$1") || fail "$1 does not run"
   mapfile -t facts <<<"$text"
-  [[ -n ${facts[3]:-} ]] ||
+  [[ ${#facts[@]} == 8 ]] || fail "$1 is no Python: it printed ${text:0:200}"
+  [[ -n ${facts[3]} ]] ||
     fail "$1 has no Python.h: install its headers (python3-dev) or name another with --python"
-  [[ -n ${facts[4]:-} ]] ||
+  [[ -n ${facts[4]} ]] ||
     fail "$1 has no shared libpython: install python3-dev, or build it with --enable-shared"
 }
 
 import_check() { "$1" -c 'import torch, torchao; print(torch.__version__)'; }
 
+remove_unused_venvs() {
+  local stamp
+  while read -r stamp; do
+    say "removing $(dirname "$stamp"), not used for $kUnusedDaysMax days"
+    rm -rf "$(dirname "$stamp")"
+  done < <(find "$SHARDFUZZ_CACHE" -mindepth 2 -maxdepth 2 -path '*/venv-*/shardfuzz-ok' \
+    -mtime "+$kUnusedDaysMax")
+}
+
 make_venv() {
   local base=$1 lock=$2 venv=$3
   [[ ! -e $venv/shardfuzz-ok ]] || return 0  # another set-up was faster
   rm -rf "$venv"
+  remove_unused_venvs
   step "Python environment from $base" "$SHARDFUZZ_CACHE/venv.log" "$base" -m venv "$venv"
   step "installing torch, torchao, numpy and pytest (5 GB on disk)" "$SHARDFUZZ_CACHE/pip.log" \
     "$venv/bin/python" -m pip install --no-input --require-hashes -r "$lock"
@@ -231,9 +244,11 @@ ensure_own_venv() {
   key=$(cat "$lock" <(printf '%s\n' "${facts[0]}" "${facts[2]}") | short_hash)
   python=$SHARDFUZZ_CACHE/venv-$key/bin/python
   torch_version=$(awk -F'[= ]+' '$1 == "torch" { print $2 }' "$lock")
-  [[ -e $SHARDFUZZ_CACHE/venv-$key/shardfuzz-ok ]] ||
+  if [[ ! -e $SHARDFUZZ_CACHE/venv-$key/shardfuzz-ok ]]; then
     with_lock "$SHARDFUZZ_CACHE/setup.lock" \
       make_venv "$base" "$lock" "$SHARDFUZZ_CACHE/venv-$key"
+  fi
+  touch "$SHARDFUZZ_CACHE/venv-$key/shardfuzz-ok"  # in use: see remove_unused_venvs
 }
 
 # The user's own Python: never changed, checked once for each pair of versions.
@@ -306,8 +321,11 @@ configure() {
   rm -f "$stamp"
   printf '%s\n' "$SHARDFUZZ_SOURCE" >"$build_folder/shardfuzz-source"
   remove_orphaned_builds
+  # Seen from its build folder, each clone has its source at the same relative path, so that ccache
+  # finds what another clone compiled.
+  ln -sfn "$SHARDFUZZ_SOURCE" "$build_folder/source"
   step "configuring $build_folder" "$build_folder/configure.log" \
-    cmake -S "$SHARDFUZZ_SOURCE" -B "$build_folder" "${args[@]}"
+    cmake -S "$build_folder/source" -B "$build_folder" "${args[@]}"
   printf '%s\n' "$key" >"$stamp"
 }
 

@@ -1,0 +1,321 @@
+#include "fuzz/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <utility>
+
+#include "fuzz/shrink.h"
+#include "harness/base/hash.h"
+#include "harness/case/case_json.h"
+#include "harness/case/validate.h"
+#include "harness/oracle/judge.h"
+
+namespace shardfuzz {
+namespace {
+
+constexpr int kCasesPerSwarm = 32;       // cases generated with one set of features
+constexpr int kRepeatOneIn = 100;        // passing cases that are run twice (P11)
+constexpr int kMeshRelationOneIn = 100;  // passing cases that are compared over meshes (P12)
+
+// Cases differ by their number alone, so that any number of workers runs the same ones.
+Case case_number(std::int64_t number, const EngineOptions& options) {
+  const std::uint64_t seed = combine(options.seed, static_cast<std::uint64_t>(number));
+  Random swarm_random(combine(options.seed ^ 0x5a5a, static_cast<std::uint64_t>(number / kCasesPerSwarm)));
+  GeneratorOptions generator{.packs = options.packs, .world_max = options.world_max,
+                             .swarm = draw_swarm(swarm_random)};
+  Choices choices = Choices::from_seed(seed);
+  Case c = generate(choices, generator);
+  c.name = fmt::format("seed-{}-case-{}", options.seed, number);
+  c.origin = {.kind = "fuzz", .source = fmt::format("{} (case {})", options.command, number)};
+  return c;
+}
+
+bool one_in(std::int64_t number, int share, std::uint64_t salt) {
+  return mix64(static_cast<std::uint64_t>(number) ^ salt) % static_cast<std::uint64_t>(share) == 0;
+}
+
+class Run {
+ public:
+  Run(Runner& runner, const EngineOptions& options, const EngineEvents& events)
+      : runner_(runner), options_(options), events_(events), start_(now()) {}
+
+  Result<EngineResult> go() {
+    std::error_code error;
+    std::filesystem::create_directories(options_.output_folder, error);
+    if (error) {
+      return Error{.what = error.message(), .where = options_.output_folder,
+                   .what_to_do = "name a folder that can be written with --output"};
+    }
+    load_earlier();
+    while (!is_over()) {
+      if (Status status = feed(); !status) return status.error();
+      if (Status status = collect(); !status) return status.error();
+      if (!to_shrink_.empty() || !to_compare_.empty()) {
+        if (Status status = settle(); !status) return status.error();
+      }
+    }
+    if (Status status = finish(); !status) return status.error();
+    result_.stats.seconds = elapsed();
+    return std::move(result_);
+  }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  static Time now() { return std::chrono::steady_clock::now(); }
+  [[nodiscard]] double elapsed() const {
+    return std::chrono::duration<double>(now() - start_).count();
+  }
+
+  [[nodiscard]] bool limit_reached() const {
+    return options_.case_limit > 0 && next_case_ >= options_.case_limit;
+  }
+  [[nodiscard]] bool is_stopping() const {
+    return options_.is_interrupted() || options_.is_out_of_time() || result_.too_many_signatures;
+  }
+  [[nodiscard]] bool is_over() const {
+    return is_stopping() || (limit_reached() && runner_.pending_count() == 0);
+  }
+
+  // Files of an earlier run in the same folder: their failures are not new.
+  void load_earlier() {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(options_.output_folder, error)) {
+      if (entry.path().extension() != ".json") continue;
+      if (const auto earlier = load_case(entry.path().string())) {
+        if (!earlier->expect.signature.empty()) seen_.insert(earlier->expect.signature);
+      }
+    }
+  }
+
+  Status feed() {
+    while (!limit_reached() && runner_.pending_count() < kInFlight && to_shrink_.empty()) {
+      const std::int64_t number = next_case_++;
+      Case c = case_number(number, options_);
+      if (const Status valid = validate(c); !valid) {
+        ++result_.stats.invalid;  // the generator's bug: its test holds that there are none
+        note_error("generated case does not validate: " + valid.error().text());
+        continue;
+      }
+      if (Status sent = runner_.submit(id_of(number, Purpose::kFirst), c); !sent) return sent;
+    }
+    return Done{};
+  }
+
+  enum class Purpose : std::uint64_t { kFirst = 0, kRepeat = 1 };
+  static std::uint64_t id_of(std::int64_t number, Purpose purpose) {
+    return (static_cast<std::uint64_t>(number) << 1) | static_cast<std::uint64_t>(purpose);
+  }
+
+  Status collect() {
+    const auto finished = runner_.poll(std::chrono::milliseconds(100));
+    if (!finished) return finished.error();
+    for (const Runner::Finished& item : *finished) {
+      const auto number = static_cast<std::int64_t>(item.id >> 1);
+      const auto purpose = static_cast<Purpose>(item.id & 1);
+      if (Status handled = handle(number, purpose, item); !handled) return handled;
+    }
+    tell_progress();
+    return Done{};
+  }
+
+  void tell_progress() {
+    result_.stats.seconds = elapsed();
+    if (!events_.progress) return;
+    std::size_t known = 0;
+    for (const Failure& failure : result_.failures) known += failure.is_known ? 1 : 0;
+    events_.progress(result_.stats, result_.failures.size(), known);
+  }
+
+  Status handle(std::int64_t number, Purpose purpose, const Runner::Finished& item) {
+    const Evaluated& evaluated = item.evaluated;
+    if (purpose == Purpose::kRepeat) return handle_repeat(item, number);
+    EngineStats& stats = result_.stats;
+    ++stats.cases;
+    stats.ranks += item.the_case.mesh.world_size();
+    if (!evaluated.trace) ++stats.lost_workers;
+    switch (evaluated.verdict.kind) {
+      case VerdictKind::kPass: ++stats.passed; break;
+      case VerdictKind::kFail: ++stats.failed; break;
+      case VerdictKind::kRefused: ++stats.refused; break;
+      case VerdictKind::kInvalid: ++stats.invalid; break;
+      case VerdictKind::kError:
+        ++stats.errors;
+        note_error(evaluated.verdict.sentence);
+        return Done{};
+    }
+    const bool is_failure = evaluated.verdict.kind == VerdictKind::kFail;
+    const bool is_new = is_failure && seen_.count(evaluated.verdict.signature) == 0;
+    const bool is_pass = evaluated.verdict.kind == VerdictKind::kPass;
+    if (is_new) note_failure(item.the_case, evaluated, number);
+    // Failures run twice: new ones always, the others as often as passes (each would double the cost).
+    if (evaluated.trace && (is_new || one_in(number, kRepeatOneIn, options_.seed))) {
+      first_traces_[number] = *evaluated.trace;
+      return runner_.submit(id_of(number, Purpose::kRepeat), item.the_case);
+    }
+    if (is_pass && one_in(number, kMeshRelationOneIn, ~options_.seed)) note_relation(item.the_case);
+    return Done{};
+  }
+
+  Status handle_repeat(const Runner::Finished& item, std::int64_t number) {
+    ++result_.stats.repeated;
+    const Trace first = std::move(first_traces_.at(number));
+    first_traces_.erase(number);
+    if (!item.evaluated.trace) return Done{};  // lost the second time: the next case will show it
+    Evaluated evaluated{.verdict = judge_repeat(item.the_case, first, *item.evaluated.trace),
+                        .trace = first};
+    if (evaluated.verdict.kind == VerdictKind::kFail && seen_.count(evaluated.verdict.signature) == 0) {
+      note_failure(item.the_case, evaluated, number);
+    }
+    return Done{};
+  }
+
+  void note_error(const std::string& sentence) {
+    if (result_.stats.first_error.empty()) result_.stats.first_error = sentence;
+  }
+
+  // A new failure: on disk at once, to be shrunk when the workers are idle.
+  void note_failure(const Case& c, const Evaluated& evaluated, std::int64_t number) {
+    const Verdict& verdict = evaluated.verdict;
+    seen_.insert(verdict.signature);
+    if (result_.failures.size() >= kMaxSignatures) {
+      result_.too_many_signatures = true;
+      return;
+    }
+    Failure failure{.signature = verdict.signature,
+                    .sentence = verdict.sentence,
+                    .smallest = c,
+                    .is_known = options_.known_signatures.count(verdict.signature) != 0,
+                    .found_after_s = elapsed(),
+                    .found_at_case = number};
+    failure.smallest.expect = {.verdict = "fail", .signature = verdict.signature,
+                               .sentence = verdict.sentence};
+    if (evaluated.trace) {
+      failure.smallest.environment.torch = evaluated.trace->torch_version;
+      failure.smallest.environment.torchao = evaluated.trace->torchao_version;
+    }
+    failure.file = (std::filesystem::path(options_.output_folder) / file_name_of(verdict.signature)).string();
+    save(failure);
+    if (events_.found) events_.found(failure);
+    result_.failures.push_back(failure);
+    to_shrink_.push_back({result_.failures.size() - 1, verdict});
+  }
+
+  void save(const Failure& failure) {
+    if (const Status saved = save_case(failure.smallest, failure.file); !saved) {
+      note_error(saved.error().text());
+    }
+  }
+
+  void note_relation(Case c) {
+    if (c.mesh.shape.size() != 1 || c.batch.values != DataKind::kInteger) return;
+    for (const GroupSpec& group : c.groups) {
+      if (std::holds_alternative<int>(group.reshard_after_forward)) return;  // must divide each mesh
+    }
+    c = on_mesh(std::move(c), c.mesh.shape);
+    c.batch.same_on_all_ranks = true;
+    c.compare_meshes = {{1}, {2}, {3}};
+    if (validate(c)) to_compare_.push_back(std::move(c));
+  }
+
+  // With nothing in flight: shrink what was found, compare meshes.
+  Status settle() {
+    while (runner_.pending_count() > 0) {
+      if (Status status = collect(); !status) return status;
+      if (options_.is_interrupted()) return Done{};
+    }
+    while (!to_compare_.empty() && !is_stopping()) {
+      const Case c = std::move(to_compare_.front());
+      to_compare_.pop_front();
+      ++result_.stats.mesh_relations;
+      const auto evaluated = runner_.evaluate(c);
+      if (!evaluated) return evaluated.error();
+      if (evaluated->verdict.kind == VerdictKind::kFail &&
+          seen_.count(evaluated->verdict.signature) == 0) {
+        note_failure(c, *evaluated, next_case_);
+      }
+    }
+    while (!to_shrink_.empty() && !options_.is_interrupted()) {
+      const auto [index, verdict] = std::move(to_shrink_.front());
+      to_shrink_.pop_front();
+      if (Status status = shrink_failure(index, verdict); !status) return status;
+    }
+    return Done{};
+  }
+
+  // What was found in the last moments is shrunk too, unless the user asked to stop.
+  Status finish() {
+    if (options_.is_interrupted()) return Done{};
+    while (runner_.pending_count() > 0) {
+      if (Status status = collect(); !status) return status;
+      if (options_.is_interrupted()) return Done{};
+    }
+    return settle();
+  }
+
+  Status shrink_failure(std::size_t index, const Verdict& verdict) {
+    Failure& failure = result_.failures[index];
+    const bool can_shrink = verdict.findings.empty() || verdict.findings[0].property != "P11";
+    if (!can_shrink) return Done{};
+    const auto shrunk = shrink(runner_, failure.smallest, verdict,
+                               {.max_evaluations = options_.minimize_evaluations,
+                                .out_of_time = Deadline(options_.minimize_seconds, options_.is_interrupted),
+                                .predicate_out_of_time =
+                                    Deadline(options_.minimize_seconds * 2, options_.is_interrupted)});
+    if (!shrunk) return shrunk.error();
+    const Environment environment = failure.smallest.environment;
+    failure.smallest = shrunk->smallest;
+    failure.smallest.environment = environment;
+    failure.sentence = shrunk->verdict.sentence;
+    failure.predicate = shrunk->smallest.predicate;
+    failure.evaluations = shrunk->evaluations;
+    result_.stats.minimizer_evaluations += shrunk->evaluations + shrunk->predicate_evaluations;
+    save(failure);
+    if (events_.minimized) events_.minimized(failure);
+    return Done{};
+  }
+
+  static constexpr std::size_t kInFlight = 4;  // enough to keep two workers busy
+
+  Runner& runner_;
+  const EngineOptions& options_;
+  const EngineEvents& events_;
+  const Time start_;
+  EngineResult result_;
+  std::int64_t next_case_ = 0;
+  std::set<std::string> seen_;
+  std::map<std::int64_t, Trace> first_traces_;
+  struct ToShrink {
+    std::size_t index;
+    Verdict verdict;
+  };
+  std::deque<ToShrink> to_shrink_;
+  std::deque<Case> to_compare_;
+};
+
+}  // namespace
+
+Result<EngineResult> fuzz(Runner& runner, const EngineOptions& options, const EngineEvents& events) {
+  return Run(runner, options, events).go();
+}
+
+std::string file_name_of(const std::string& signature) {
+  std::string slug;
+  for (const char c : signature) {
+    const bool keep = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    if (keep) {
+      slug += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else if (!slug.empty() && slug.back() != '-') {
+      slug += '-';
+    }
+  }
+  constexpr std::size_t kSlugMax = 90;
+  if (slug.size() > kSlugMax) slug.resize(kSlugMax);
+  while (!slug.empty() && slug.back() == '-') slug.pop_back();
+  return slug + "-" + hex64(hash_bytes(signature)).substr(0, 6) + ".json";
+}
+
+}  // namespace shardfuzz

@@ -1,0 +1,73 @@
+// Engine: generates cases, runs them, and turns each new failure into a minimized case file.
+//
+// Guarantees: for one seed and one number of cases the same cases are run, whatever the number of
+// workers; a failure's file is on disk before it is minimized and is replaced when that is done, so an
+// interrupt at any time loses nothing; one file for each signature; failures that are in the output
+// folder already are not reported again (a run can be resumed). Failing cases and 1 % of the passing
+// ones are run twice (P11); about 1 % of the passing ones are compared over meshes (P12).
+// Refused: more than kMaxSignatures signatures in a run (it stops and says so).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fuzz/generator.h"
+#include "fuzz/runner.h"
+
+namespace shardfuzz {
+
+inline constexpr std::size_t kMaxSignatures = 200;
+
+struct EngineOptions {
+  std::uint64_t seed = 1;
+  std::int64_t case_limit = 0;             // 0: no limit
+  std::function<bool()> is_out_of_time;    // asked often
+  std::function<bool()> is_interrupted;
+  std::string output_folder;               // made if it is not there
+  std::set<std::string> known_signatures;  // of repro_cases: reported as known
+  std::vector<std::string> packs;          // generator option; empty: all
+  int world_max = 8;
+  int minimize_evaluations = 400;
+  double minimize_seconds = 60;
+  std::string command;                     // for the origin of found cases
+};
+
+struct Failure {
+  std::string signature, sentence, file, predicate;
+  Case smallest;
+  bool is_known = false;      // in repro_cases
+  double found_after_s = 0;   // since the start of the run
+  std::int64_t found_at_case = 0;
+  int evaluations = 0;
+};
+
+struct EngineStats {
+  std::int64_t cases = 0, ranks = 0, passed = 0, failed = 0, refused = 0, invalid = 0, errors = 0;
+  std::int64_t repeated = 0, mesh_relations = 0, lost_workers = 0, minimizer_evaluations = 0;
+  double seconds = 0;
+  std::string first_error;
+};
+
+// What the engine tells while it runs; all optional.
+struct EngineEvents {
+  std::function<void(const EngineStats&, std::size_t failures, std::size_t known)> progress;
+  std::function<void(const Failure&)> found;      // before minimizing; its file exists
+  std::function<void(const Failure&)> minimized;  // its file is final
+};
+
+struct EngineResult {
+  EngineStats stats;
+  std::vector<Failure> failures;  // in the order of finding
+  bool too_many_signatures = false;
+};
+
+Result<EngineResult> fuzz(Runner& runner, const EngineOptions& options, const EngineEvents& events);
+
+// A file name for a signature: "torchao_moe_fp8-shipped-p1-assertionerror-empty-1a2b3c.json".
+std::string file_name_of(const std::string& signature);
+
+}  // namespace shardfuzz

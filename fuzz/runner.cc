@@ -1,0 +1,178 @@
+#include "fuzz/runner.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "harness/case/case_json.h"
+#include "harness/case/case_names.h"
+#include "harness/case/pack_info.h"
+#include "harness/oracle/judge.h"
+#include "harness/worker/clock.h"
+
+namespace shardfuzz {
+namespace {
+
+PoolOptions pool_options(const RunnerOptions& options) {
+  PoolOptions pool;
+  pool.worker.argv = {options.worker, "--python", options.python, "--home", options.home};
+  for (const std::string& file : options.pack_files) {
+    pool.worker.argv.push_back("--pack");
+    pool.worker.argv.push_back(file);
+  }
+  pool.worker.memory_bytes_max = options.memory_mib_max << 20;
+  pool.worker.hang_signal = SIGUSR1;
+  pool.worker_count = options.worker_count;
+  pool.request_timeout = std::chrono::seconds(options.timeout_s);
+  // Worlds and process groups are kept for the life of a worker; this bounds what they add up to.
+  pool.rss_bytes_soft_max = (options.memory_mib_max << 20) * 3 / 4;
+  return pool;
+}
+
+LostProcess lost_process(const Lost& lost) {
+  LostProcess process{.what = "crash", .reason = lost.what, .place = lost.last_words};
+  if (process.place.empty()) process.place = lost.last_place;
+  if (lost.reason == Lost::Reason::kSignal) process.reason = signal_name(lost.signal_or_code);
+  if (lost.reason == Lost::Reason::kExit) {
+    process.reason = fmt::format("exit code {}", lost.signal_or_code);
+  }
+  if (lost.reason == Lost::Reason::kHang) process.what = "hang";
+  if (lost.reason == Lost::Reason::kMemory) process.what = "memory";
+  return process;
+}
+
+// A lost process that says more about us than about the code under test.
+bool is_our_failure(const Lost& lost) {
+  return lost.reason == Lost::Reason::kProtocol ||
+         lost.output_tail.find("check failed:") != std::string::npos;
+}
+
+PackInfo pack_from(const nlohmann::json& json) {
+  PackInfo pack{.name = json.at("name"), .about = json.at("about")};
+  for (const auto& hook : json.at("hooks")) {
+    pack.hooks.push_back({.name = hook.at("name"),
+                          .arguments = hook.at("arguments"),
+                          .is_control = hook.at("control"),
+                          .casts = hook.value("casts", true)});
+  }
+  for (const std::string name : json.at("calls")) {
+    if (CallPath call{}; parse_name(name, &call)) pack.calls.push_back(call);
+  }
+  for (const std::string name : json.at("dtypes")) {
+    if (DType dtype{}; parse_name(name, &dtype)) pack.dtypes.push_back(dtype);
+  }
+  pack.dim_multiple = json.at("dim_multiple");
+  pack.is_extension = json.at("is_extension");
+  pack.needs_param_dtype = json.at("needs_param_dtype");
+  pack.gathers_values = json.at("gathers_values");
+  pack.has_scales = json.at("has_scales");
+  pack.gathered_item_bytes = json.value("gathered_item_bytes", 0);
+  pack.gathered_scale_bytes_a_row = json.value("gathered_scale_bytes_a_row", 0);
+  pack.hook_all_reduce_bytes = json.value("hook_all_reduce_bytes", 0);
+  return pack;
+}
+
+}  // namespace
+
+Case on_mesh(Case c, const std::vector<int>& shape) {
+  c.mesh.shape = shape;
+  c.mesh.dim_names = shape.size() == 1 ? std::vector<std::string>{"shard"}
+                                       : std::vector<std::string>{"replicate", "shard"};
+  c.schedule.delays.clear();
+  c.batch.tokens_by_rank.clear();
+  for (GroupSpec& group : c.groups) group.unused_on_ranks.clear();
+  c.compare_meshes.clear();
+  return c;
+}
+
+Runner::Runner(RunnerOptions options)
+    : options_(std::move(options)), clock_(std::make_unique<SteadyClock>()) {
+  pool_ = std::make_unique<WorkerPool>(pool_options(options_), *clock_);
+}
+
+Runner::~Runner() = default;
+
+Status Runner::learn_packs() {
+  const Result<std::string> hello = pool_->wait_hello();
+  if (!hello) return hello.error();
+  try {
+    for (const auto& pack : nlohmann::json::parse(*hello).at("packs")) {
+      if (find_pack(pack.at("name").get<std::string>()) == nullptr) add_pack(pack_from(pack));
+    }
+  } catch (const std::exception& problem) {
+    return Error{.what = problem.what(), .where = options_.worker,
+                 .what_to_do = "rebuild: the worker is not of this version"};
+  }
+  return Done{};
+}
+
+Result<Evaluated> Runner::evaluated_of(const Case& c, const Outcome& outcome) const {
+  if (const auto* lost = std::get_if<Lost>(&outcome)) {
+    if (lost->reason == Lost::Reason::kStartFailed) {
+      return Error{.what = lost->text() + "\n" + lost->output_tail, .where = options_.worker,
+                   .what_to_do = "run tools/setup, or see shardfuzz doctor"};
+    }
+    Evaluated evaluated{.output_tail = lost->output_tail};
+    if (is_our_failure(*lost)) {
+      evaluated.verdict = {.kind = VerdictKind::kError, .sentence = lost->text()};
+    } else {
+      evaluated.verdict = judge_lost(c, lost_process(*lost));
+    }
+    return evaluated;
+  }
+  Result<Trace> trace = parse_trace(std::get<Answer>(outcome).payload);
+  if (!trace) {
+    return Evaluated{.verdict = {.kind = VerdictKind::kError, .sentence = trace.error().text()}};
+  }
+  Evaluated evaluated{.verdict = judge(c, *trace)};
+  evaluated.trace = std::move(trace).value();
+  return evaluated;
+}
+
+Result<Evaluated> Runner::run_once(const Case& c) {
+  const Result<Outcome> outcome = pool_->run_one(compact_text(c));
+  if (!outcome) return outcome.error();
+  return evaluated_of(c, *outcome);
+}
+
+Result<Evaluated> Runner::evaluate(const Case& c) {
+  Result<Evaluated> own = run_once(c);
+  if (!own || c.compare_meshes.empty() || own->verdict.kind != VerdictKind::kPass) return own;
+  std::vector<Trace> traces{*own->trace};
+  for (const std::vector<int>& shape : c.compare_meshes) {
+    Result<Evaluated> other = run_once(on_mesh(c, shape));
+    if (!other) return other;
+    if (other->verdict.kind != VerdictKind::kPass) return own;  // a case of its own
+    traces.push_back(*other->trace);
+  }
+  return Evaluated{.verdict = judge_meshes(c, traces), .trace = own->trace};
+}
+
+Status Runner::submit(std::uint64_t id, const Case& c) {
+  pending_[id] = c;
+  return pool_->submit(id, compact_text(c));
+}
+
+Result<std::vector<Runner::Finished>> Runner::poll(std::chrono::milliseconds timeout) {
+  const auto completed = pool_->poll(timeout);
+  if (!completed) return completed.error();
+  std::vector<Finished> finished;
+  for (const Completed& item : *completed) {
+    auto found = pending_.find(item.id);
+    Finished result{.id = item.id, .the_case = std::move(found->second)};
+    pending_.erase(found);
+    Result<Evaluated> evaluated = evaluated_of(result.the_case, item.outcome);
+    if (!evaluated) return evaluated.error();
+    result.evaluated = std::move(evaluated).value();
+    finished.push_back(std::move(result));
+  }
+  return finished;
+}
+
+std::size_t Runner::pending_count() const { return pending_.size(); }
+
+void Runner::shutdown() { pool_->shutdown(); }
+
+}  // namespace shardfuzz

@@ -1,0 +1,79 @@
+// Runner: case -> verdict, through worker processes and the oracle.
+//
+// Guarantees: every case gets a verdict; a worker that crashes, hangs or eats memory is one (judge_lost)
+// and is replaced. An Error means that no worker can be used at all (no Python, no torch, a broken
+// pack): what, where and what to do. Thread rule: one thread, which outlives the runner.
+// Use:  Runner runner(options);  auto verdict = runner.evaluate(c);  if (!verdict) return verdict.error();
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/base/result.h"
+#include "harness/case/case.h"
+#include "harness/oracle/verdict.h"
+#include "harness/trace/trace.h"
+#include "harness/worker/worker_pool.h"
+
+namespace shardfuzz {
+
+struct RunnerOptions {
+  std::string worker;                   // path of shardfuzz_worker
+  std::string python;                   // interpreter with torch and torchao
+  std::string home;                     // folder that holds harness/real
+  std::vector<std::string> pack_files;  // packs outside the project
+  int worker_count = 2;
+  int timeout_s = 60;                   // bound on one case
+  std::int64_t memory_mib_max = 6144;   // resident memory of a worker
+};
+
+struct Evaluated {
+  Verdict verdict;
+  std::optional<Trace> trace;  // none where the process was lost
+  std::string output_tail;     // of a lost process
+};
+
+class Runner {
+ public:
+  explicit Runner(RunnerOptions options);
+  ~Runner();
+
+  // Starts a worker and learns the packs that `pack_files` define (pack_info.h). Needed before cases
+  // that name such packs are validated; otherwise workers start with the first case.
+  Status learn_packs();
+  // What a worker says of itself: JSON with versions and packs.
+  Result<std::string> hello() { return pool_->wait_hello(); }
+
+  // One case, waited for; P12 where it lists compare_meshes. Nothing else may be pending.
+  Result<Evaluated> evaluate(const Case& c);
+
+  // Several at a time, in completion order.
+  Status submit(std::uint64_t id, const Case& c);
+  struct Finished {
+    std::uint64_t id = 0;
+    Case the_case;
+    Evaluated evaluated;
+  };
+  Result<std::vector<Finished>> poll(std::chrono::milliseconds timeout);
+  [[nodiscard]] std::size_t pending_count() const;
+  void shutdown();
+
+ private:
+  Result<Evaluated> run_once(const Case& c);
+  Result<Evaluated> evaluated_of(const Case& c, const Outcome& outcome) const;
+
+  RunnerOptions options_;
+  std::unique_ptr<Clock> clock_;
+  std::unique_ptr<WorkerPool> pool_;
+  std::map<std::uint64_t, Case> pending_;
+};
+
+// The case on another mesh: what is listed by rank is dropped.
+Case on_mesh(Case c, const std::vector<int>& shape);
+
+}  // namespace shardfuzz

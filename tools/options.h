@@ -1,0 +1,36 @@
+// Options that several commands share, and how they become a Runner.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "fuzz/runner.h"
+#include "harness/base/exit_code.h"
+
+namespace shardfuzz {
+
+struct CommonOptions {
+  RunnerOptions runner;
+  bool json = false;
+};
+
+// Adds --workers, --timeout, --memory, --pack, --python, --worker, --json to a command.
+void add_common_options(CLI::App* command, CommonOptions* options);
+
+// Prints "shardfuzz: <error>" to stderr and gives exit code 2.
+int fail(const Error& error);
+
+// True where stdout is a terminal and NO_COLOR is unset.
+bool wants_colour();
+
+// The commands: each adds itself to the program and sets *exit_code when it is the one that runs.
+void add_fuzz_command(CLI::App* app, int* exit_code);
+void add_replay_command(CLI::App* app, int* exit_code);
+void add_run_command(CLI::App* app, int* exit_code);
+void add_minimize_command(CLI::App* app, int* exit_code);
+void add_predicate_command(CLI::App* app, int* exit_code);
+void add_doctor_command(CLI::App* app, int* exit_code);
+void add_cases_command(CLI::App* app, int* exit_code);
+
+}  // namespace shardfuzz
