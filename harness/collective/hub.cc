@@ -14,6 +14,7 @@ struct Hub::Slot {
   std::vector<Call> calls;                           // by member
   std::vector<std::unique_ptr<Transfer>> transfers;  // null: has not launched
   std::vector<bool> given;                           // output written or poisoned
+  std::vector<bool> told;                            // Delivered is recorded
   std::size_t launched = 0;
   bool agreed = false;
   bool taken = false;  // all inputs copied
@@ -44,7 +45,7 @@ Hub::Ticket Hub::launch(const ProcessGroupId& group, int member, Call call,
     recorder_->record(rank, std::move(event));
     return {.slot = nullptr, .member = member, .rank = rank};
   }
-  GroupState& state = groups_[group.key];
+  GroupState& state = groups_[{group.key, group.members}];
   state.next_sequence.resize(group.members.size());
   const std::int64_t sequence = state.next_sequence[static_cast<std::size_t>(member)]++;
   event.sequence = sequence;
@@ -58,6 +59,7 @@ Hub::Ticket Hub::launch(const ProcessGroupId& group, int member, Call call,
     entry->calls.resize(group.members.size());
     entry->transfers.resize(group.members.size());
     entry->given.resize(group.members.size());
+    entry->told.resize(group.members.size());
   }
   const std::shared_ptr<Slot> slot = entry;
   const auto at = static_cast<std::size_t>(member);
@@ -82,13 +84,14 @@ void Hub::settle(Slot& slot) {
                                    .sequence = slot.sequence,
                                    .calls = slot.calls});
   }
+  // First, so that a transfer that throws ends this rank only: the others hold no baton yet.
+  for (const int rank : slot.group.members) scheduler_->unpark(rank);
   if (delivery_ == Delivery::kEarly) {
     slot.taken = true;
     for (std::size_t member = 0; member < slot.transfers.size(); ++member) {
       give(slot, static_cast<int>(member));
     }
   }
-  for (const int rank : slot.group.members) scheduler_->unpark(rank);
 }
 
 void Hub::give(Slot& slot, int member) {
@@ -118,20 +121,33 @@ void Hub::wait(const Ticket& ticket) {
     const Wake wake = scheduler_->park(ticket.rank, describe(slot, kind));
     if (wake != Wake::kGo) throw_if_stopped();
   }
-  const bool first_wait = !slot.given[at] || delivery_ == Delivery::kEarly;
-  give(slot, ticket.member);
-  if (first_wait) {
-    recorder_->record(ticket.rank, Delivered{.process_group = slot.group.name,
-                                             .members = slot.group.members,
-                                             .sequence = slot.sequence,
-                                             .kind = kind,
-                                             .digest = slot.transfers[at]->output_digest()});
-  }
+  tell(slot, ticket);
   scheduler_->yield(ticket.rank);
 }
 
-bool Hub::is_complete(const Ticket& ticket) const {
-  return !ticket.slot || ticket.slot->launched == ticket.slot->group.members.size();
+// Gives this rank its output, once, and records it.
+void Hub::tell(Slot& slot, const Ticket& ticket) {
+  const auto at = static_cast<std::size_t>(ticket.member);
+  give(slot, ticket.member);
+  if (slot.told[at]) return;
+  slot.told[at] = true;
+  recorder_->record(ticket.rank, Delivered{.process_group = slot.group.name,
+                                           .members = slot.group.members,
+                                           .sequence = slot.sequence,
+                                           .kind = slot.calls[at].kind,
+                                           .digest = slot.transfers[at]->output_digest()});
+}
+
+bool Hub::is_complete(const Ticket& ticket) {
+  if (!ticket.slot) return true;
+  Slot& slot = *ticket.slot;
+  if (slot.launched < slot.group.members.size()) {
+    throw_if_stopped();
+    scheduler_->poll(ticket.rank);
+    if (slot.launched < slot.group.members.size()) return false;
+  }
+  tell(slot, ticket);
+  return true;
 }
 
 void Hub::throw_if_stopped() const {

@@ -14,7 +14,8 @@
 //     later error of the code under test shows. Counts so near that NCCL finishes with a wrong tail
 //     only (same chunk count) are a named limit of this model: it poisons them whole.
 //  H5 Data may be taken at launch (Delivery::kEarly) or at the first wait that completes (kLate), and
-//     is given at once (early) or at each rank's own wait (late). Both are legal for NCCL.
+//     is given at once (early) or at each rank's own wait (late). Both are legal for NCCL. A rank that
+//     asks and is told that its collective is complete has its output, as on a GPU.
 //  H6 If no rank can go on, the run ends: Stuck is recorded with who waits where, and every wait and
 //     later launch throws StuckError. Real NCCL would hang until the watchdog (10 minutes).
 // What ranks bring is compared, and a Mismatch recorded, before any byte is moved.
@@ -27,6 +28,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/collective/scheduler.h"
@@ -53,7 +55,7 @@ class Transfer {
 };
 
 struct ProcessGroupId {
-  std::string key;           // unique in the process
+  std::string key;           // unique in the process, together with the members
   std::string name;          // for people: "shard", "replicate", "world"
   std::vector<int> members;  // global ranks
 };
@@ -75,7 +77,8 @@ class Hub {
   Ticket launch(const ProcessGroupId& group, int member, Call call,
                 std::unique_ptr<Transfer> transfer);
   void wait(const Ticket& ticket);  // throws StuckError
-  [[nodiscard]] bool is_complete(const Ticket& ticket) const;
+  // Asking is a hand-over: a rank that asks until it is so would else keep the baton for ever.
+  bool is_complete(const Ticket& ticket);  // throws StuckError
 
   void note_raised(int rank) { raised_.at(static_cast<std::size_t>(rank)) = true; }
 
@@ -85,6 +88,7 @@ class Hub {
  private:
   void settle(Slot& slot);
   void give(Slot& slot, int member);
+  void tell(Slot& slot, const Ticket& ticket);
   void throw_if_stopped() const;
 
   const Delivery delivery_;
@@ -95,7 +99,7 @@ class Hub {
     std::vector<std::int64_t> next_sequence;  // by member
     std::map<std::int64_t, std::shared_ptr<Slot>> open;
   };
-  std::map<std::string, GroupState> groups_;
+  std::map<std::pair<std::string, std::vector<int>>, GroupState> groups_;  // by key and members
 };
 
 }  // namespace shardfuzz

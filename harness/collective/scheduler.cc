@@ -15,8 +15,10 @@ constexpr int kChangePointRange = 64;
 }  // namespace
 
 Scheduler::Scheduler(int rank_count, const Schedule& schedule,
-                     std::function<void(Wake, const std::vector<RankView>&)> on_stop)
-    : policy_(schedule.policy), random_(schedule.seed), on_stop_(std::move(on_stop)) {
+                     std::function<void(Wake, const std::vector<RankView>&)> on_stop,
+                     int max_hand_overs)
+    : policy_(schedule.policy), max_hand_overs_(max_hand_overs), random_(schedule.seed),
+      on_stop_(std::move(on_stop)) {
   SHARDFUZZ_CHECK(rank_count > 0, "a world needs a rank");
   std::vector<int> order(static_cast<std::size_t>(rank_count));
   std::iota(order.begin(), order.end(), 0);
@@ -32,7 +34,7 @@ Scheduler::Scheduler(int rank_count, const Schedule& schedule,
     ranks_.push_back(std::move(state));
   }
   for (int i = 0; i < schedule.change_points; ++i) {
-    change_at_.push_back(static_cast<int>(random_.below(kChangePointRange)));
+    change_at_.push_back(1 + static_cast<int>(random_.below(kChangePointRange)));  // counts from 1
   }
 }
 
@@ -54,6 +56,14 @@ void Scheduler::yield(int rank) {
   if (stopped_) return;  // ranks unwind one after the other
   ranks_[static_cast<std::size_t>(rank)]->view.state = State::kRunnable;
   hand_over(lock, rank);
+}
+
+void Scheduler::poll(int rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    ranks_[static_cast<std::size_t>(rank)]->priority = --lowest_priority_;
+  }
+  yield(rank);
 }
 
 Wake Scheduler::park(int rank, std::string waits_for) {
@@ -87,7 +97,7 @@ void Scheduler::leave(int rank) {
 // Chooses the next rank and, where it is another one, waits until `from` is chosen again.
 void Scheduler::hand_over(std::unique_lock<std::mutex>& lock, int from) {
   Rank& self = *ranks_[static_cast<std::size_t>(from)];
-  if (++hand_overs_ > kMaxHandOvers && !stopped_) stop(Wake::kStepBound);
+  if (++hand_overs_ > max_hand_overs_ && !stopped_) stop(Wake::kStepBound);
   apply_change_point(from);
   if (runnable().empty()) stop(Wake::kDeadlock);
   Rank& next = *ranks_[static_cast<std::size_t>(choose(from))];

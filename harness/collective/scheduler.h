@@ -6,8 +6,11 @@
 // Guarantees: the same Schedule and the same sequence of calls give the same order of ranks, on any
 // machine and under any load; a state in which no rank can go on is known at once (never by a
 // timeout) and ends every park() with kDeadlock, in rank order, so that each rank unwinds; no more
-// than kMaxHandOvers hand-overs happen in a run, then every park() ends with kStepBound.
-// Refused: more than one call in flight for a rank (checked).
+// than max_hand_overs hand-overs happen in a run, then every park() ends with kStepBound. After a
+// stop the ranks run one after the other: yield, poll and park return at once.
+// Not remembered: an unpark() of a rank that is not parked. Whoever parks first checks, with the baton
+// held, that what it would wait for has not happened yet.
+// Refused: a rank that enters twice (checked).
 //
 // PCT is the priority scheduler of Burckhardt et al., "A Randomized Scheduler with Probabilistic
 // Guarantees of Finding Bugs", ASPLOS 2010.
@@ -32,7 +35,7 @@ inline constexpr int kMaxHandOvers = 200'000;
 enum class Wake {
   kGo,         // what the rank waited for has happened
   kDeadlock,   // no rank can go on
-  kStepBound,  // kMaxHandOvers reached
+  kStepBound,  // max_hand_overs reached
 };
 
 class Scheduler {
@@ -46,10 +49,14 @@ class Scheduler {
   // `on_stop` is called once, on some rank's thread with the baton held, before the first rank is
   // woken with kDeadlock or kStepBound.
   Scheduler(int rank_count, const Schedule& schedule,
-            std::function<void(Wake, const std::vector<RankView>&)> on_stop);
+            std::function<void(Wake, const std::vector<RankView>&)> on_stop,
+            int max_hand_overs = kMaxHandOvers);
 
   void enter(int rank);   // first call on the rank's thread; returns when the rank is chosen
   void yield(int rank);   // a point at which another rank may be chosen
+  // A yield of a rank that asks again and again whether it can go on: its priority drops below all
+  // others', so that it cannot keep the baton from those it waits for.
+  void poll(int rank);
   Wake park(int rank, std::string waits_for);  // returns when unparked, or when nobody can go on
   void unpark(int rank);  // by the running rank
   void leave(int rank);   // last call on the rank's thread
@@ -74,6 +81,7 @@ class Scheduler {
   [[nodiscard]] std::vector<RankView> views() const;
 
   const SchedulePolicy policy_;
+  const int max_hand_overs_;
   Random random_;
   std::function<void(Wake, const std::vector<RankView>&)> on_stop_;
   std::vector<std::unique_ptr<Rank>> ranks_;

@@ -1,3 +1,5 @@
+#include <Python.h>
+// Python.h comes first: it sets feature macros.
 #include "harness/collective/sim_backend.h"
 
 #include <ATen/ATen.h>
@@ -14,6 +16,28 @@ namespace {
 Hub* current_hub = nullptr;
 
 using Tensors = std::vector<at::Tensor>;
+
+// A hand-over with the GIL held would stop every other rank for ever. torch's bindings release it for
+// launches and wait(), but not for synchronize(), get_future() and is_completed() (c10d/init.cpp).
+class WithoutGil {
+ public:
+  WithoutGil() {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) saved_ = PyEval_SaveThread();
+  }
+  ~WithoutGil() {
+    if (saved_ != nullptr) PyEval_RestoreThread(saved_);
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* saved_ = nullptr;
+};
+
+Hub& hub_of_run() {
+  TORCH_CHECK(current_hub != nullptr, "shardfuzz: a collective outside of a run");
+  return *current_hub;
+}
 
 std::string digest_of(const Tensors& tensors) {
   std::uint64_t digest = 0;
@@ -82,17 +106,23 @@ class SimWork : public c10d::Work {
       : Work(rank, type), ticket_(std::move(ticket)), outputs_(std::move(outputs)) {}
 
   bool wait(std::chrono::milliseconds /*timeout*/) override {
-    current_hub->wait(ticket_);
+    synchronize();
     return true;
   }
-  void synchronize() override { current_hub->wait(ticket_); }
-  bool isCompleted() override { return current_hub->is_complete(ticket_); }
+  void synchronize() override {
+    const WithoutGil no_gil;
+    hub_of_run().wait(ticket_);
+  }
+  bool isCompleted() override {
+    const WithoutGil no_gil;
+    return hub_of_run().is_complete(ticket_);
+  }
   bool isSuccess() const override { return true; }
   std::vector<at::Tensor> result() override { return outputs_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     auto future = c10::make_intrusive<c10::ivalue::Future>(
         c10::ListType::create(c10::TensorType::get()));
-    current_hub->wait(ticket_);
+    synchronize();
     future->markCompleted(at::IValue(outputs_));
     return future;
   }
@@ -148,6 +178,13 @@ Call call_of(const char* kind, const at::Tensor& counted) {
           .bytes = static_cast<std::int64_t>(counted.nbytes())};
 }
 
+// Collectives move elements in memory order, whatever the shapes: that needs dense tensors alike.
+void check_like(const at::Tensor& tensor, const at::Tensor& other) {
+  TORCH_CHECK(tensor.dtype() == other.dtype() && tensor.numel() == other.numel(),
+              "tensors of one collective must have the same type and size");
+  TORCH_CHECK(tensor.is_contiguous() && other.is_contiguous(), "tensors must be contiguous");
+}
+
 void poison_all(Tensors& outputs) {
   for (at::Tensor& output : outputs) poison(output);
 }
@@ -170,9 +207,13 @@ SimBackend::SimBackend(int member, ProcessGroupId group)
 
 SimBackend::WorkPtr SimBackend::launch(Call call, std::unique_ptr<Transfer> transfer,
                                        c10d::OpType type, Tensors outputs) {
-  TORCH_CHECK(current_hub != nullptr, "shardfuzz: a collective outside of a run");
-  Hub::Ticket ticket = current_hub->launch(group_, getRank(), std::move(call), std::move(transfer));
+  const WithoutGil no_gil;
+  Hub::Ticket ticket = hub_of_run().launch(group_, getRank(), std::move(call), std::move(transfer));
   return c10::make_intrusive<SimWork>(std::move(ticket), getRank(), type, std::move(outputs));
+}
+
+void SimBackend::check_root(std::int64_t root) const {
+  TORCH_CHECK(root >= 0 && root < getSize(), "invalid root rank: ", root);
 }
 
 SimBackend::WorkPtr SimBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -198,8 +239,11 @@ SimBackend::WorkPtr SimBackend::_allgather_base(at::Tensor& output, at::Tensor& 
 SimBackend::WorkPtr SimBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& /*options*/) {
   TORCH_CHECK(inputs.size() == 1 && outputs.size() == 1, "allgather of one tensor only");
+  TORCH_CHECK(static_cast<int>(outputs[0].size()) == getSize(),
+              "allgather needs an output tensor for each rank");
+  for (const at::Tensor& output : outputs[0]) check_like(output, inputs[0]);
   auto give = [](Tensors& out, const std::vector<const Tensors*>& in) {
-    for (std::size_t i = 0; i < in.size(); ++i) out[i].copy_((*in[i])[0]);
+    for (std::size_t i = 0; i < in.size(); ++i) out[i].view(-1).copy_((*in[i])[0].view(-1));
   };
   return launch(call_of("all_gather", inputs[0]),
                 std::make_unique<TensorTransfer>(inputs, outputs[0], give, poison_all),
@@ -208,7 +252,12 @@ SimBackend::WorkPtr SimBackend::allgather(std::vector<Tensors>& outputs, Tensors
 
 SimBackend::WorkPtr SimBackend::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& /*options*/) {
-  Call call = call_of("all_gather", inputs.at(0));
+  TORCH_CHECK(!inputs.empty() && inputs.size() == outputs.size(), "one output for each input");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    TORCH_CHECK(inputs[i].numel() * getSize() == outputs[i].numel(),
+                "output tensor size must be equal to world_size times input tensor size");
+  }
+  Call call = call_of("all_gather", inputs[0]);
   call.count = call.bytes = 0;
   for (const at::Tensor& input : inputs) {
     call.count += input.numel();
@@ -250,12 +299,13 @@ SimBackend::WorkPtr SimBackend::_reduce_scatter_base(at::Tensor& output, at::Ten
 
 SimBackend::WorkPtr SimBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   TORCH_CHECK(tensors.size() == 1, "allreduce of one tensor only");
+  TORCH_CHECK(tensors[0].is_contiguous(), "tensors must be contiguous");
   Call call = call_of("all_reduce", tensors[0]);
   call.reduce = name_of(options.reduceOp);
   auto give = [op = options.reduceOp](Tensors& out, const std::vector<const Tensors*>& in) {
     Tensors parts;
-    for (const Tensors* inputs : in) parts.push_back((*inputs)[0]);
-    out[0].copy_(reduced(parts, op));
+    for (const Tensors* inputs : in) parts.push_back((*inputs)[0].view(-1));
+    out[0].view(-1).copy_(reduced(parts, op));
   };
   return launch(std::move(call),
                 std::make_unique<TensorTransfer>(tensors, tensors, give, poison_all),
@@ -264,10 +314,12 @@ SimBackend::WorkPtr SimBackend::allreduce(Tensors& tensors, const c10d::Allreduc
 
 SimBackend::WorkPtr SimBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   TORCH_CHECK(tensors.size() == 1, "broadcast of one tensor only");
+  check_root(options.rootRank);
+  TORCH_CHECK(tensors[0].is_contiguous(), "tensors must be contiguous");
   Call call = call_of("broadcast", tensors[0]);
   call.root = static_cast<int>(options.rootRank);
   auto give = [root = options.rootRank](Tensors& out, const std::vector<const Tensors*>& in) {
-    out[0].copy_((*in[static_cast<std::size_t>(root)])[0]);
+    out[0].view(-1).copy_((*in[static_cast<std::size_t>(root)])[0].view(-1));
   };
   return launch(std::move(call),
                 std::make_unique<TensorTransfer>(tensors, tensors, give, poison_all),
@@ -277,13 +329,21 @@ SimBackend::WorkPtr SimBackend::broadcast(Tensors& tensors, const c10d::Broadcas
 SimBackend::WorkPtr SimBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                         const c10d::ScatterOptions& options) {
   TORCH_CHECK(outputs.size() == 1, "scatter of one tensor only");
+  check_root(options.rootRank);
+  const bool is_root = options.rootRank == getRank();
+  TORCH_CHECK(inputs.size() == (is_root ? 1U : 0U), "scatter takes its list of inputs on the root only");
+  if (is_root) {
+    TORCH_CHECK(static_cast<int>(inputs[0].size()) == getSize(), "scatter needs an input for each rank");
+    for (const at::Tensor& input : inputs[0]) check_like(input, outputs[0]);
+  }
   Call call = call_of("scatter", outputs[0]);
   call.root = static_cast<int>(options.rootRank);
   auto give = [root = options.rootRank, member = getRank()](Tensors& out,
                                                             const std::vector<const Tensors*>& in) {
-    out[0].copy_((*in[static_cast<std::size_t>(root)])[static_cast<std::size_t>(member)]);
+    out[0].view(-1).copy_(
+        (*in[static_cast<std::size_t>(root)])[static_cast<std::size_t>(member)].view(-1));
   };
-  Tensors given = inputs.empty() ? Tensors{} : inputs[0];
+  Tensors given = is_root ? inputs[0] : Tensors{};
   return launch(std::move(call),
                 std::make_unique<TensorTransfer>(std::move(given), outputs, give, poison_all),
                 c10d::OpType::SCATTER, outputs);

@@ -54,6 +54,7 @@ class SimBackend : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return 0; }
 
  private:
+  void check_root(std::int64_t root) const;
   WorkPtr launch(Call call, std::unique_ptr<Transfer> transfer, c10d::OpType type, Tensors outputs);
 
   ProcessGroupId group_;

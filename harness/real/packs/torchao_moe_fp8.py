@@ -24,8 +24,14 @@ except ImportError:
 
 
 class OneArgument(Shipped):
+    """As of June 2025: no cast (pytorch/ao#2451 came later), a new wrapper at every gather."""
+
     def fsdp_pre_all_gather(self, mesh):
         return (self._data,), ()
+
+    def fsdp_post_all_gather(self, all_gather_outputs, metadata, param_dtype, *, out=None):
+        (data,) = all_gather_outputs
+        return type(self)(data, *_EXTRA), (data,)
 
 
 class Padded(Shipped):
@@ -39,16 +45,13 @@ class Padded(Shipped):
         _shardfuzz.write_tags(padded[data.shape[0]:])
         return (padded,), ()
 
-    def fsdp_post_all_gather(self, all_gather_outputs, metadata, param_dtype, *, out=None):
-        return super().fsdp_post_all_gather(all_gather_outputs, metadata, param_dtype, out=out)
-
 
 class TorchaoMoeFp8(Pack):
     name = "torchao_moe_fp8"
     about = "torchao.prototype.moe_training's fp8 grouped-GEMM weight wrapper"
     hooks = {
         "shipped": {"arguments": 5},
-        "one_arg": {"arguments": 1},
+        "one_arg": {"arguments": 1, "casts": False},
         "padded": {"arguments": 5, "control": True},
     }
     calls = ("grouped_mm", "mul", "grouped_mm_no_offs")

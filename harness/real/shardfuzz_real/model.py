@@ -60,7 +60,9 @@ class Root(Unit):
         for name in self.order:
             h, more = getattr(self, name)(h, others.inputs[name])
             outputs = outputs + more
-        return h, outputs
+        # Tensors of the root's own, as a model's last layer makes them: the root's backward begins
+        # before that of its last unit.
+        return h.clone(), [output.clone() for output in outputs]
 
 
 def original_data(case, group, param):

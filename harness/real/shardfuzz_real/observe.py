@@ -100,7 +100,7 @@ def _write_pre_all_gather(rank, watched, inputs, arguments):
         watched.declared = [
             {"shape": list(shape), "dtype": dtype_name(dtype), "bytes": _size(shape) * dtype.itemsize,
              "digest": ""}
-            for shape, dtype in pack.declared(fsdp.padded_sharded_param_size, orig, param_dtype)
+            for shape, dtype in pack.declared(watched.hook, fsdp.padded_sharded_param_size, orig, param_dtype)
         ]
     post_forward = fsdp.sharded_state == ShardedState.SHARDED_POST_FORWARD
     rows_digest = local_digest = ""

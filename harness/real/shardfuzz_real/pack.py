@@ -40,9 +40,10 @@ class Pack:
         """The plain tensors inside an unsharded parameter, in the order in which they are gathered."""
         return (unsharded,)
 
-    def declared(self, padded_shape, orig_dtype, param_dtype):
+    def declared(self, hook, padded_shape, orig_dtype, param_dtype):
         """[(shape, dtype)] that a correct pre-all-gather hook sends, on every rank."""
-        return [(tuple(padded_shape), param_dtype or orig_dtype)]
+        dtype = param_dtype if self.hooks[hook].get("casts", True) else None
+        return [(tuple(padded_shape), dtype or orig_dtype)]
 
     def plain(self, data, hook):
         """The parameter of the plain module on one device; `data` is already in param_dtype."""
@@ -53,7 +54,8 @@ class Pack:
             "name": self.name,
             "about": self.about,
             "hooks": [
-                {"name": name, "arguments": facts["arguments"], "control": facts.get("control", False)}
+                {"name": name, "arguments": facts["arguments"], "control": facts.get("control", False),
+                 "casts": facts.get("casts", True)}
                 for name, facts in self.hooks.items()
             ],
             "calls": list(self.calls),
