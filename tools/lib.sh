@@ -5,7 +5,7 @@
 # after its stamp was written, and a stamp is written last, so an interrupted set-up starts again.
 # Two set-ups at once wait for each other. What is there already costs milliseconds and no line.
 # Refuses (exit 2, with what to do): missing packages without root, a Python that cannot be
-# embedded. Use: source it, prepare_options "$@", prepare fuzz, build_targets shardfuzz ...
+# embedded. Use: source it, prepare_options "$@", prepare run, build_targets shardfuzz ...
 
 SHARDFUZZ_SOURCE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 SHARDFUZZ_CACHE=${SHARDFUZZ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/shardfuzz}
@@ -104,17 +104,16 @@ prepare_options() {
 
 # --- Debian packages -----------------------------------------------------------------------------
 
-# Replaying needs neither tests nor RapidCheck; a set contains the ones above it.
+# Fuzzing and replaying need neither clang nor RapidCheck nor GoogleTest.
 packages_of() {
   local list=(g++ cmake ninja-build ccache libfmt-dev nlohmann-json3-dev libcli11-dev)
   if [[ -z ${SHARDFUZZ_PYTHON:-} && -z ${SHARDFUZZ_BASE_PYTHON:-} ]]; then
     list+=(python3-dev python3-venv)
   fi
   case $1 in
-    replay) ;;
-    fuzz) list+=(librapidcheck-dev) ;;
+    run) ;;
     test) list+=(librapidcheck-dev libgtest-dev libbenchmark-dev git) ;;
-    *) fail "no such set of packages: $1 (replay, fuzz, test)" ;;
+    *) fail "no such set of packages: $1 (run, test)" ;;
   esac
   printf '%s\n' "${list[@]}"
 }
@@ -266,7 +265,7 @@ check_users_python() {
   : >"$stamp"
 }
 
-# prepare SET: packages and Python; sets python, torch_version and build_folder.
+# prepare SET (run or test): packages and Python; sets python, torch_version and build_folder.
 prepare() {
   package_set=$1
   mkdir -p "$SHARDFUZZ_CACHE"
@@ -361,11 +360,9 @@ build_targets() {
   fi
 }
 
-# run_program SET ARGS...: $subcommand of the program; tools/fuzz, tools/replay and tools/bench.
+# run_program ARGS...: $subcommand of the program; what tools/fuzz, tools/replay, tools/bench are.
 run_program() {
-  local set=$1
-  shift
-  prepare "$set"
+  prepare run
   build_targets shardfuzz shardfuzz_worker
   local program=$build_folder/tools/shardfuzz
   [[ -x $program ]] || fail "this build has no program shardfuzz: see $build_folder/build.log"

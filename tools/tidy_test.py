@@ -99,12 +99,16 @@ def long_functions(texts):
     for name, text in texts:
         ending = pathlib.PurePath(name).suffix
         functions = []
+        reported_to = 0  # of blocks in blocks only the outermost is told
         if ending in {".cc", ".h", ".cu", ".cuh"}:
             functions = cpp_functions(text)
         elif ending == ".py":
             functions = python_functions(text)
-        found += [f"{name}:{line}: a function of {count} lines, at most {FUNCTION_LINES_MAX}"
-                  for line, count in functions if count > FUNCTION_LINES_MAX]
+        for line, count in sorted(functions):
+            if count > FUNCTION_LINES_MAX and line > reported_to:
+                reported_to = line + count
+                found.append(f"{name}:{line}: a function of {count} lines, "
+                             f"at most {FUNCTION_LINES_MAX}")
     return found
 
 
