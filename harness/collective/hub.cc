@@ -39,7 +39,9 @@ Hub::Ticket Hub::launch(const ProcessGroupId& group, int member, Call call,
   throw_if_stopped();
   const int rank = group.members.at(static_cast<std::size_t>(member));
   call.rank = rank;
-  Launch event{.process_group = group.name, .members = group.members, .call = call,
+  Launch event{.process_group = group.name,
+               .members = group.members,
+               .call = call,
                .digest = transfer->input_digest()};
   if (call.count == 0) {  // H2
     recorder_->record(rank, std::move(event));
@@ -162,7 +164,10 @@ void Hub::record_stuck(Wake reason, const std::vector<Scheduler::RankView>& rank
     const bool waits = ranks[rank].state == Scheduler::State::kParked;
     const bool done = ranks[rank].state == Scheduler::State::kDone;
     stuck.ranks.push_back({.rank = static_cast<int>(rank),
-                           .state = waits ? "waits" : raised_[rank] ? "raised" : done ? "done" : "runs",
+                           .state = waits           ? "waits"
+                                    : raised_[rank] ? "raised"
+                                    : done          ? "done"
+                                                    : "runs",
                            .waits_for = ranks[rank].waits_for});
   }
   recorder_->record(-1, std::move(stuck));

@@ -3,20 +3,25 @@
 // It stands in for NCCL behind ProcessGroupNCCL (torch 2.11). Each rule and how it is known:
 //  H1 Ranks pair by order: the n-th collective of a rank on a group meets the n-th of the others,
 //     whatever they are. (NCCL has no names or tags; ProcessGroupNCCL counts `seqCollective_`.)
-//  H2 A collective of count 0 completes locally and takes no place in the order. (NCCL returns at once
+//  H2 A collective of count 0 completes locally and takes no place in the order. (NCCL returns at
+//  once
 //     for count 0, `enqueue.cc`; the next collective of that rank then meets the wrong partner.)
-//  H3 wait() does not block the host on a GPU; here a rank that waits for a peer that has not launched
+//  H3 wait() does not block the host on a GPU; here a rank that waits for a peer that has not
+//  launched
 //     is parked and another runs. What a host does after wait() without reading the data cannot be
 //     told apart, except that a rank may raise earlier in real life than here; P3 reports both.
-//  H4 Ranks that disagree on kind, count, dtype, root or reduction: NCCL does not check (nccl#1417).
+//  H4 Ranks that disagree on kind, count, dtype, root or reduction: NCCL does not check
+//  (nccl#1417).
 //     Here wait() returns and the outputs are poisoned, but for the caller's own slot of an
 //     all-gather, which FSDP2 fills itself (its input is a slice of its output), so that the real,
 //     later error of the code under test shows. Counts so near that NCCL finishes with a wrong tail
 //     only (same chunk count) are a named limit of this model: it poisons them whole.
-//  H5 Data may be taken at launch (Delivery::kEarly) or at the first wait that completes (kLate), and
-//     is given at once (early) or at each rank's own wait (late). Both are legal for NCCL. A rank that
-//     asks and is told that its collective is complete has its output, as on a GPU.
-//  H6 If no rank can go on, the run ends: Stuck is recorded with who waits where, and every wait and
+//  H5 Data may be taken at launch (Delivery::kEarly) or at the first wait that completes (kLate),
+//  and
+//     is given at once (early) or at each rank's own wait (late). Both are legal for NCCL. A rank
+//     that asks and is told that its collective is complete has its output, as on a GPU.
+//  H6 If no rank can go on, the run ends: Stuck is recorded with who waits where, and every wait
+//  and
 //     later launch throws StuckError. Real NCCL would hang until the watchdog (10 minutes).
 // What ranks bring is compared, and a Mismatch recorded, before any byte is moved.
 //

@@ -17,7 +17,9 @@ constexpr int kChangePointRange = 64;
 Scheduler::Scheduler(int rank_count, const Schedule& schedule,
                      std::function<void(Wake, const std::vector<RankView>&)> on_stop,
                      int max_hand_overs)
-    : policy_(schedule.policy), max_hand_overs_(max_hand_overs), random_(schedule.seed),
+    : policy_(schedule.policy),
+      max_hand_overs_(max_hand_overs),
+      random_(schedule.seed),
       on_stop_(std::move(on_stop)) {
   SHARDFUZZ_CHECK(rank_count > 0, "a world needs a rank");
   std::vector<int> order(static_cast<std::size_t>(rank_count));
@@ -88,9 +90,8 @@ void Scheduler::unpark(int rank) {
 void Scheduler::leave(int rank) {
   std::unique_lock lock(mutex_);
   ranks_[static_cast<std::size_t>(rank)]->view.state = State::kDone;
-  const bool all_done = std::all_of(ranks_.begin(), ranks_.end(), [](const auto& r) {
-    return r->view.state == State::kDone;
-  });
+  const bool all_done = std::all_of(ranks_.begin(), ranks_.end(),
+                                    [](const auto& r) { return r->view.state == State::kDone; });
   if (!all_done) hand_over(lock, rank);
 }
 
@@ -135,7 +136,8 @@ int Scheduler::choose(int from) {
       const auto after = std::upper_bound(candidates.begin(), candidates.end(), from);
       return after == candidates.end() ? candidates.front() : *after;
     }
-    case SchedulePolicy::kRandom: return candidates[random_.below(candidates.size())];
+    case SchedulePolicy::kRandom:
+      return candidates[random_.below(candidates.size())];
     case SchedulePolicy::kPriority:
       return *std::max_element(candidates.begin(), candidates.end(), [&](int a, int b) {
         return ranks_[static_cast<std::size_t>(a)]->priority <

@@ -1,16 +1,16 @@
 // Scheduler: hands one baton among the threads of simulated ranks.
 //
-// Thread rule: each rank has its own thread and calls enter/yield/park/leave on it; exactly one rank
-// runs between those calls, so everything a rank touches in between needs no lock.
+// Thread rule: each rank has its own thread and calls enter/yield/park/leave on it; exactly one
+// rank runs between those calls, so everything a rank touches in between needs no lock.
 //
 // Guarantees: the same Schedule and the same sequence of calls give the same order of ranks, on any
 // machine and under any load; a state in which no rank can go on is known at once (never by a
 // timeout) and ends every park() with kDeadlock, in rank order, so that each rank unwinds; no more
 // than max_hand_overs hand-overs happen in a run, then every park() ends with kStepBound. After a
 // stop the ranks run one after the other: yield, poll and park return at once.
-// Not remembered: an unpark() of a rank that is not parked. Whoever parks first checks, with the baton
-// held, that what it would wait for has not happened yet.
-// Refused: a rank that enters twice (checked).
+// Not remembered: an unpark() of a rank that is not parked. Whoever parks first checks, with the
+// baton held, that what it would wait for has not happened yet. Refused: a rank that enters twice
+// (checked).
 //
 // PCT is the priority scheduler of Burckhardt et al., "A Randomized Scheduler with Probabilistic
 // Guarantees of Finding Bugs", ASPLOS 2010.
@@ -28,8 +28,8 @@
 
 namespace shardfuzz {
 
-// Hand-overs allowed in one run. The largest generated case (8 ranks, 5 steps, 4 groups, HSDP) needs
-// under 5,000.
+// Hand-overs allowed in one run. The largest generated case (8 ranks, 5 steps, 4 groups, HSDP)
+// needs under 5,000.
 inline constexpr int kMaxHandOvers = 200'000;
 
 enum class Wake {
@@ -52,14 +52,14 @@ class Scheduler {
             std::function<void(Wake, const std::vector<RankView>&)> on_stop,
             int max_hand_overs = kMaxHandOvers);
 
-  void enter(int rank);   // first call on the rank's thread; returns when the rank is chosen
-  void yield(int rank);   // a point at which another rank may be chosen
+  void enter(int rank);  // first call on the rank's thread; returns when the rank is chosen
+  void yield(int rank);  // a point at which another rank may be chosen
   // A yield of a rank that asks again and again whether it can go on: its priority drops below all
   // others', so that it cannot keep the baton from those it waits for.
   void poll(int rank);
   Wake park(int rank, std::string waits_for);  // returns when unparked, or when nobody can go on
-  void unpark(int rank);  // by the running rank
-  void leave(int rank);   // last call on the rank's thread
+  void unpark(int rank);                       // by the running rank
+  void leave(int rank);                        // last call on the rank's thread
 
   [[nodiscard]] bool stopped() const { return stopped_; }
   [[nodiscard]] int hand_overs() const { return hand_overs_; }

@@ -17,8 +17,9 @@ Hub* current_hub = nullptr;
 
 using Tensors = std::vector<at::Tensor>;
 
-// A hand-over with the GIL held would stop every other rank for ever. torch's bindings release it for
-// launches and wait(), but not for synchronize(), get_future() and is_completed() (c10d/init.cpp).
+// A hand-over with the GIL held would stop every other rank for ever. torch's bindings release it
+// for launches and wait(), but not for synchronize(), get_future() and is_completed()
+// (c10d/init.cpp).
 class WithoutGil {
  public:
   WithoutGil() {
@@ -48,7 +49,8 @@ std::string digest_of(const Tensors& tensors) {
   return hex64(digest);
 }
 
-// Poison: quiet NaNs with a payload of their own for floats, 0x5A for the rest; the same every time.
+// Poison: quiet NaNs with a payload of their own for floats, 0x5A for the rest; the same every
+// time.
 void poison(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return;
   if (tensor.is_floating_point()) {
@@ -66,7 +68,9 @@ class TensorTransfer : public Transfer {
   using Poison = std::function<void(Tensors& outputs)>;
 
   TensorTransfer(Tensors inputs, Tensors outputs, Give give, Poison poison)
-      : inputs_(std::move(inputs)), outputs_(std::move(outputs)), give_(std::move(give)),
+      : inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        give_(std::move(give)),
         poison_(std::move(poison)) {}
 
   std::string input_digest() const override { return digest_of(inputs_); }
@@ -120,8 +124,8 @@ class SimWork : public c10d::Work {
   bool isSuccess() const override { return true; }
   std::vector<at::Tensor> result() override { return outputs_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    auto future = c10::make_intrusive<c10::ivalue::Future>(
-        c10::ListType::create(c10::TensorType::get()));
+    auto future =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
     synchronize();
     future->markCompleted(at::IValue(outputs_));
     return future;
@@ -134,12 +138,18 @@ class SimWork : public c10d::Work {
 
 std::string name_of(const c10d::ReduceOp& op) {
   switch (op.op_) {
-    case c10d::ReduceOp::SUM: return "sum";
-    case c10d::ReduceOp::AVG: return "avg";
-    case c10d::ReduceOp::PREMUL_SUM: return "premul_sum";
-    case c10d::ReduceOp::MIN: return "min";
-    case c10d::ReduceOp::MAX: return "max";
-    default: TORCH_CHECK(false, "shardfuzz's simulated process group has no such reduction");
+    case c10d::ReduceOp::SUM:
+      return "sum";
+    case c10d::ReduceOp::AVG:
+      return "avg";
+    case c10d::ReduceOp::PREMUL_SUM:
+      return "premul_sum";
+    case c10d::ReduceOp::MIN:
+      return "min";
+    case c10d::ReduceOp::MAX:
+      return "max";
+    default:
+      TORCH_CHECK(false, "shardfuzz's simulated process group has no such reduction");
   }
 }
 
@@ -150,7 +160,8 @@ at::Tensor reduced(const Tensors& inputs, const c10d::ReduceOp& op) {
   if (op.op_ == c10d::ReduceOp::AVG) factor = 1.0 / count;
   at::Tensor factor_tensor;
   if (op.op_ == c10d::ReduceOp::PREMUL_SUM) {
-    const auto* supplement = reinterpret_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+    const auto* supplement =
+        reinterpret_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
     factor = supplement->double_factor;
     factor_tensor = supplement->tensor_factor;
   }
@@ -195,7 +206,8 @@ void poison_other_slots(at::Tensor& output, std::int64_t slot_numel, int member)
   const std::int64_t from = slot_numel * member;
   const std::int64_t total = flat.numel();
   if (from > 0) poison(flat.narrow(0, 0, std::min(from, total)));
-  if (from + slot_numel < total) poison(flat.narrow(0, from + slot_numel, total - from - slot_numel));
+  if (from + slot_numel < total)
+    poison(flat.narrow(0, from + slot_numel, total - from - slot_numel));
 }
 
 }  // namespace
@@ -218,7 +230,8 @@ void SimBackend::check_root(std::int64_t root) const {
 
 SimBackend::WorkPtr SimBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                                 const c10d::AllgatherOptions& /*options*/) {
-  TORCH_CHECK(input.dtype() == output.dtype(), "output tensor must have the same type as input tensor");
+  TORCH_CHECK(input.dtype() == output.dtype(),
+              "output tensor must have the same type as input tensor");
   TORCH_CHECK(input.numel() * getSize() == output.numel(),
               "output tensor size must be equal to world_size times input tensor size");
   const std::int64_t slot = input.numel();
@@ -272,13 +285,15 @@ SimBackend::WorkPtr SimBackend::allgather_into_tensor_coalesced(
       }
     }
   };
-  return launch(std::move(call), std::make_unique<TensorTransfer>(inputs, outputs, give, poison_all),
+  return launch(std::move(call),
+                std::make_unique<TensorTransfer>(inputs, outputs, give, poison_all),
                 c10d::OpType::ALLGATHER_COALESCED, outputs);
 }
 
 SimBackend::WorkPtr SimBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                      const c10d::ReduceScatterOptions& options) {
-  TORCH_CHECK(input.dtype() == output.dtype(), "input tensor must be the same type as the output tensor");
+  TORCH_CHECK(input.dtype() == output.dtype(),
+              "input tensor must be the same type as the output tensor");
   TORCH_CHECK(output.numel() * getSize() == input.numel(),
               "input tensor must be the same size as output size times world size");
   Call call = call_of("reduce_scatter", output);
@@ -331,9 +346,11 @@ SimBackend::WorkPtr SimBackend::scatter(Tensors& outputs, std::vector<Tensors>& 
   TORCH_CHECK(outputs.size() == 1, "scatter of one tensor only");
   check_root(options.rootRank);
   const bool is_root = options.rootRank == getRank();
-  TORCH_CHECK(inputs.size() == (is_root ? 1U : 0U), "scatter takes its list of inputs on the root only");
+  TORCH_CHECK(inputs.size() == (is_root ? 1U : 0U),
+              "scatter takes its list of inputs on the root only");
   if (is_root) {
-    TORCH_CHECK(static_cast<int>(inputs[0].size()) == getSize(), "scatter needs an input for each rank");
+    TORCH_CHECK(static_cast<int>(inputs[0].size()) == getSize(),
+                "scatter needs an input for each rank");
     for (const at::Tensor& input : inputs[0]) check_like(input, outputs[0]);
   }
   Call call = call_of("scatter", outputs[0]);
@@ -353,7 +370,8 @@ SimBackend::WorkPtr SimBackend::barrier(const c10d::BarrierOptions& /*options*/)
   Call call{.kind = "barrier", .dtype = "none", .count = 1};
   auto give = [](Tensors&, const std::vector<const Tensors*>&) {};
   auto poison = [](Tensors&) {};
-  return launch(std::move(call), std::make_unique<TensorTransfer>(Tensors{}, Tensors{}, give, poison),
+  return launch(std::move(call),
+                std::make_unique<TensorTransfer>(Tensors{}, Tensors{}, give, poison),
                 c10d::OpType::BARRIER, {});
 }
 

@@ -1,16 +1,17 @@
 // SimBackend: the simulated process group, a c10d::Backend over the Hub.
 //
-// The only file of harness/collective that knows torch. It turns each c10d call into a Call (what the
-// ranks must agree on) and a Transfer (the bytes), and gives Work objects whose wait() follows the
-// rules of hub.h. Operations are those seen in torch 2.11 from FSDP2, DTensor and DeviceMesh; any
-// other raises "does not support", as c10d does.
+// The only file of harness/collective that knows torch. It turns each c10d call into a Call (what
+// the ranks must agree on) and a Transfer (the bytes), and gives Work objects whose wait() follows
+// the rules of hub.h. Operations are those seen in torch 2.11 from FSDP2, DTensor and DeviceMesh;
+// any other raises "does not support", as c10d does.
 //
 // Reductions are done in the tensor's dtype in member order: SUM adds; AVG multiplies each input by
-// 1/n first, as NCCL does; PREMUL_SUM multiplies by the factor first. NCCL's order is unspecified, so
-// only integer data on a power-of-two group compares bitwise with it.
+// 1/n first, as NCCL does; PREMUL_SUM multiplies by the factor first. NCCL's order is unspecified,
+// so only integer data on a power-of-two group compares bitwise with it.
 //
-// Thread rule: created and called on rank threads (scheduler.h). The run whose hub is used is set by
-// set_current_hub; process groups outlive runs, so that they need not be made again for each case.
+// Thread rule: created and called on rank threads (scheduler.h). The run whose hub is used is set
+// by set_current_hub; process groups outlive runs, so that they need not be made again for each
+// case.
 #pragma once
 
 #include <string>
