@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "harness/case/case_json.h"
 #include "harness/trace/trace.h"
 #include "reports/json_lines.h"
 #include "reports/terminal.h"
@@ -13,8 +14,21 @@ namespace {
 
 struct Options : CommonOptions {
   std::vector<std::string> paths;
-  bool trace = false;
+  bool trace = false, record = false;
 };
+
+// Writes what was seen into the file as what it expects from now on.
+Status record(const CaseFile& file, const Evaluated& evaluated) {
+  Case c = file.the_case;
+  const Verdict& verdict = evaluated.verdict;
+  c.expect = {.verdict = std::string(name_of(verdict.kind)), .signature = verdict.signature};
+  if (verdict.kind != VerdictKind::kPass) c.expect.sentence = verdict.sentence;
+  if (evaluated.trace) {
+    c.environment.torch = evaluated.trace->torch_version;
+    c.environment.torchao = evaluated.trace->torchao_version;
+  }
+  return save_case(c, file.path);
+}
 
 int run(Options& options) {
   Runner runner(options.runner);
@@ -26,6 +40,9 @@ int run(Options& options) {
   for (const CaseFile& file : *files) {
     const Result<Evaluated> evaluated = runner.evaluate(file.the_case);
     if (!evaluated) return fail(evaluated.error());
+    if (options.record && evaluated->verdict.kind != VerdictKind::kError) {
+      if (Status saved = record(file, *evaluated); !saved) return fail(saved.error());
+    }
     if (options.trace && evaluated->trace) {
       for (const Event& event : evaluated->trace->events) std::printf("%s\n", event_text(event).c_str());
     }
@@ -49,6 +66,8 @@ void add_run_command(CLI::App* app, int* exit_code) {
   CLI::App* command = app->add_subcommand("run", "run case files and show what happens");
   command->add_option("files", options->paths, "case files or folders")->required();
   command->add_flag("--trace", options->trace, "print every event of the trace, one JSON object a line");
+  command->add_flag("--record", options->record,
+                    "write the verdict into each file as the one it expects");
   add_common_options(command, options.get());
   command->callback([options, exit_code] { *exit_code = run(*options); });
 }

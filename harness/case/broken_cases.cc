@@ -122,10 +122,10 @@ void add_shapes(Table* t) {
   t->add("shape_zero", w + "shape/0", "1..65536", [](Case& c) { w1(c).shape[0] = 0; });
   t->add("shape_negative", w + "shape/2", "-16", [](Case& c) { w1(c).shape[2] = -16; });
   t->add("shape_size", w + "shape/0", "65537", [](Case& c) { w1(c).shape[0] = 65537; });
-  t->add("shape_elements", "/groups/0/params/0/shape", "16777216", [](Case& c) {
+  t->add("shape_elements", "/groups/0/params/0/shape", "67108864", [](Case& c) {
     norm(c).shape = {4097, 4096};
   });
-  t->add("shape_overflow", "/groups/0/params/0/shape", "16777216", [](Case& c) {
+  t->add("shape_overflow", "/groups/0/params/0/shape", "67108864", [](Case& c) {
     norm(c).shape = {65536, 65536, 65536, 65536};
   });
   t->add("shard_dim_high", w + "shard_dim", "0..2", [](Case& c) { w1(c).shard_dim = 3; });

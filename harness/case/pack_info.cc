@@ -32,7 +32,7 @@ std::vector<PackInfo> built_in_packs() {
                    .is_extension = true,
                    .gathers_values = false,
                    .gathered_item_bytes = 1,
-                   .hook_all_reduce_bytes = 4});
+                   .hook_all_reduce_elements = 1});
   packs.push_back({.name = "data_and_scales",
                    .about = "an extension that gathers data and a scale for each row",
                    .hooks = {{.name = "padded", .arguments = 1}},
@@ -42,7 +42,8 @@ std::vector<PackInfo> built_in_packs() {
                    .gathers_values = false,
                    .has_scales = true,
                    .gathered_item_bytes = 2,
-                   .gathered_scale_bytes_a_row = 4});
+                   .gathered_scale_bytes_a_row = 4,
+                   .holds_values = true});
   return packs;
 }
 

@@ -36,7 +36,8 @@ struct PackInfo {
   bool has_scales = false;         // gathers more than one tensor
   int gathered_item_bytes = 0;     // of the first gathered tensor; 0: that of the dtype it sends
   int gathered_scale_bytes_a_row = 0;  // of the second, for each row of the padded shard
-  int hook_all_reduce_bytes = 0;   // of an all-reduce that the pre-gather hook issues
+  int hook_all_reduce_elements = 0;  // of an all-reduce, in the original dtype, that the hook issues
+  bool holds_values = false;       // keeps the values in the compute dtype beside what was gathered
 
   [[nodiscard]] bool casts_before_gather(std::string_view hook) const;
 };
