@@ -70,7 +70,8 @@ PackInfo pack_from(const nlohmann::json& json) {
   pack.has_scales = json.at("has_scales");
   pack.gathered_item_bytes = json.value("gathered_item_bytes", 0);
   pack.gathered_scale_bytes_a_row = json.value("gathered_scale_bytes_a_row", 0);
-  pack.hook_all_reduce_bytes = json.value("hook_all_reduce_bytes", 0);
+  pack.hook_all_reduce_elements = json.value("hook_all_reduce_elements", 0);
+  pack.holds_values = json.value("holds_values", false);
   return pack;
 }
 

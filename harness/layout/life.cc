@@ -154,7 +154,7 @@ class Simulation {
   [[nodiscard]] std::int64_t unsharded_bytes(std::size_t g) const {
     std::int64_t bytes = 0;
     for (const LifeParam& param : model_.groups[g].params) {
-      bytes += param.gather_bytes * model_.shard_ranks;
+      bytes += param.gather_bytes * model_.shard_ranks + param.value_bytes;
     }
     return bytes;
   }

@@ -23,6 +23,7 @@ struct LifeParam {
   std::int64_t gather_numel = 0;   // padded elements of one rank
   std::int64_t reduce_numel = 0;   // padded elements of one rank in the reduce-scatter
   std::int64_t hook_reduce_bytes = 0;  // of an all-reduce that its pre-gather hook issues (0: none)
+  std::int64_t value_bytes = 0;    // held beside what was gathered while unsharded (0: a view of it)
   bool trainable = true;
   bool owns_gradient = true;       // false: tied to an earlier parameter of the same group
 };

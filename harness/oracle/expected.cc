@@ -150,7 +150,11 @@ layout::LifeModel Expected::life_model() const {
           {.gather_bytes = numel * item + rows * view.pack->gathered_scale_bytes_a_row,
            .gather_numel = numel,
            .reduce_numel = numel,
-           .hook_reduce_bytes = view.pack->hook_all_reduce_bytes,
+           .hook_reduce_bytes =
+               view.pack->hook_all_reduce_elements * element_bytes(view.param->dtype),
+           .value_bytes = view.pack->holds_values
+                              ? numel_of(view.param->shape) * element_bytes(sent_dtype(view))
+                              : 0,
            .trainable = view.param->requires_grad});
       // Gradients come in the compute dtype; reduce_dtype, where given, is what goes on the wire.
       life_group.reduce_item_bytes =

@@ -7,7 +7,12 @@ from torch import nn
 from .pack import DTYPES, PACKS
 
 
-def call(path, x, offs, w):
+def call(param, x, offs, w):
+    """The output of one parameter: as its pack calls it, or as anybody would."""
+    path = param["call"]
+    own = PACKS[param["pack"]].call
+    if own is not None:
+        return own(path, x, offs, w)
     if path == "mul":
         return x * w
     if path == "linear":
@@ -34,7 +39,7 @@ class Unit(nn.Module):
         outputs = []
         for param in self.spec["params"]:
             x, offs = inputs[param["name"]]
-            outputs.append(call(param["call"], x, offs, getattr(self, param["name"])))
+            outputs.append(call(param, x, offs, getattr(self, param["name"])))
         return h.clone(), outputs
 
     def forward(self, h, inputs):

@@ -229,8 +229,8 @@ def _needed_bytes(tensor):
 def _write_unsharded(rank, watched):
     param = watched.fsdp._unsharded_param
     value = param.data
-    inner = watched.pack.gathered(value)
-    data = inner[0]
+    data = watched.pack.gathered(value)[0]
+    slots_data = watched.pack.slots_data(value, watched.fsdp.all_gather_outputs)
     storage = data.untyped_storage().nbytes()
     needed = _needed_bytes(data)
     readable = storage >= needed
@@ -245,7 +245,7 @@ def _write_unsharded(rank, watched):
         "storage_bytes": storage,
         "needed_bytes": needed,
         "requires_grad": param.requires_grad,
-        "slots": _slots(watched, data) if readable else [],
+        "slots": _slots(watched, slots_data) if readable else [],
         "tags": _shardfuzz.count_tags(data) if readable else 0,
     })
 

@@ -21,6 +21,13 @@ class Pack:
     needs_param_dtype = False
     gathers_values = True
     has_scales = False
+    gathered_item_bytes = 0          # of the first gathered tensor; 0: that of the dtype it sends
+    gathered_scale_bytes_a_row = 0   # of the second, for each row of the padded shard
+    hook_all_reduce_elements = 0     # of an all-reduce, in the original dtype, that the hook issues
+    holds_values = False             # keeps the values in the compute dtype beside what was gathered
+
+    # A method (path, x, offs, w) -> output, where using the parameter takes more than the call path.
+    call = None
 
     def build(self, data, hook):
         """The full parameter made of `data` (original dtype), as a user would before fully_shard."""
@@ -40,14 +47,19 @@ class Pack:
         """The plain tensors inside an unsharded parameter, in the order in which they are gathered."""
         return (unsharded,)
 
+    def slots_data(self, unsharded, outputs):
+        """The gathered tensor whose rows are those that the ranks sent; `outputs` are FSDP2's."""
+        return self.gathered(unsharded)[0]
+
     def declared(self, hook, padded_shape, orig_dtype, param_dtype):
         """[(shape, dtype)] that a correct pre-all-gather hook sends, on every rank."""
         dtype = param_dtype if self.hooks[hook].get("casts", True) else None
         return [(tuple(padded_shape), dtype or orig_dtype)]
 
-    def plain(self, data, hook):
-        """The parameter of the plain module on one device; `data` is already in param_dtype."""
-        return self.build(data, hook)
+    def plain(self, data, dtype, hook):
+        """The parameter of the plain module on one device: `data` is in the original dtype, used in
+        `dtype`."""
+        return self.build(data.to(dtype), hook)
 
     def describe(self):
         return {
@@ -65,6 +77,10 @@ class Pack:
             "needs_param_dtype": self.needs_param_dtype,
             "gathers_values": self.gathers_values,
             "has_scales": self.has_scales,
+            "gathered_item_bytes": self.gathered_item_bytes,
+            "gathered_scale_bytes_a_row": self.gathered_scale_bytes_a_row,
+            "hook_all_reduce_elements": self.hook_all_reduce_elements,
+            "holds_values": self.holds_values,
         }
 
 

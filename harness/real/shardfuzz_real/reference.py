@@ -231,8 +231,7 @@ class _Plain:
                     tied[key] = param["tied_to"]
                     continue
                 dtype = group["mixed_precision"]["param_dtype"] or param["dtype"]
-                data = weights[key].to(DTYPES[dtype])
-                tensor = PACKS[param["pack"]].plain(data, param["hook"])
+                tensor = PACKS[param["pack"]].plain(weights[key], DTYPES[dtype], param["hook"])
                 self.leaves[key] = nn.Parameter(tensor, requires_grad=required[key])
         self.tied = tied
 
@@ -252,7 +251,7 @@ class _Plain:
                 mixed = group["mixed_precision"]
                 if mixed["param_dtype"] and mixed["cast_forward_inputs"]:
                     x = x.to(DTYPES[mixed["param_dtype"]])
-                y = models.call(param["call"], x, offs, self.parameter(key))
+                y = models.call(param, x, offs, self.parameter(key))
                 for spec in (mixed, root["mixed_precision"]):
                     if spec["output_dtype"]:
                         y = y.to(DTYPES[spec["output_dtype"]])
