@@ -50,11 +50,12 @@ int draw_busy(Draft& draft, int experts) {
   const int most = std::min(experts, kMostBusyExperts);
   const bool some_idle = draft.sometimes(Feature::kEmptyExperts, 22);
   if (!some_idle && experts == most) return experts;
+  // None at all is rare: where a kernel fails on no rows, nothing behind it is seen.
   const int busy = static_cast<int>(
-      draft.choices.weighted<std::int64_t>({{50, draft.choices.between(0, most)},
-                                            {20, most == experts ? experts - 1 : most},
-                                            {15, 1},
-                                            {15, 0}}));
+      draft.choices.weighted<std::int64_t>({{50, draft.choices.between(1, most)},
+                                            {experts > 1 ? 28 : 0, std::min(most, experts - 1)},
+                                            {18, 1},
+                                            {4, 0}}));
   draft.c.batch.empty_experts = draw_empty_experts(draft.choices, experts, busy);
   return busy;
 }
@@ -67,13 +68,13 @@ void draw_tokens(Draft& draft, const Demand& demand, int busy) {
   batch.tokens_per_expert = static_cast<int>(
       unit > 1 ? unit * choices.weighted<int>({{85, 1}, {2 * unit <= most ? 15 : 0, 2}})
                : choices.between(1, std::min(16, most)));
-  if (draft.sometimes(Feature::kIdleRanks, 3)) batch.tokens_per_expert = 0;
+  if (draft.sometimes(Feature::kIdleRanks, 2)) batch.tokens_per_expert = 0;
   if (2 * batch.tokens_per_expert <= most && draft.sometimes(Feature::kTopK, 12)) batch.top_k = 2;
 
   const int rows = std::max(1, batch.tokens_per_expert * batch.top_k);
   const int factor_max = std::min(3, most / rows);
   const bool uneven = draft.sometimes(Feature::kUnevenTokens, 30) && factor_max > 1;
-  const bool idle = draft.sometimes(Feature::kIdleRanks, 6);
+  const bool idle = draft.sometimes(Feature::kIdleRanks, 5);
   if (!uneven && !idle) return;
   const int world_size = draft.c.mesh.world_size();
   for (int rank = 0; rank < world_size; ++rank) {

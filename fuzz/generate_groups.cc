@@ -53,8 +53,9 @@ std::string full_name(const GroupSpec& group, const ParamSpec& param) {
   return group.name + "." + param.name;
 }
 
-// An earlier parameter that one of `group` may be tied to, in its own spelling; mostly of the same
-// group, which FSDP2 promises to handle, else of an earlier one, which it does not.
+// A parameter that one of `group` may be tied to, in the tied one's own spelling. Mostly of the
+// same group: FSDP2 does not promise to handle parameters shared between groups (their gradients go
+// wrong without a word), so those would drown everything else.
 std::optional<ParamSpec> draw_tied(Draft& draft, const GroupSpec& group, DType dtype) {
   std::vector<ParamSpec> candidates;
   const auto add = [&](const GroupSpec& owner) {
@@ -64,7 +65,7 @@ std::optional<ParamSpec> draw_tied(Draft& draft, const GroupSpec& group, DType d
       candidates.back().tied_to = full_name(owner, param);
     }
   };
-  if (group.params.empty() || draft.choices.chance(30)) {
+  if (draft.choices.chance(8)) {
     for (const GroupSpec& earlier : draft.c.groups) add(earlier);
   } else {
     add(group);
@@ -77,7 +78,7 @@ void draw_params(Draft& draft, GroupPlan plan, int count, GroupSpec* group) {
   for (int i = 0; i < count; ++i) {
     if (i > 0 && draft.elements_left <= 0) return;
     std::optional<ParamSpec> param;
-    if (draft.sometimes(Feature::kTied, 3)) param = draw_tied(draft, *group, plan.dtype);
+    if (draft.sometimes(Feature::kTied, 5)) param = draw_tied(draft, *group, plan.dtype);
     if (!param) param = draw_param(draft, plan);
     param->name = kParamNames[static_cast<std::size_t>(i)];
     group->params.push_back(*std::move(param));

@@ -41,7 +41,13 @@ CallPath draw_call(Draft& draft, const PackInfo& pack) {
   if (pack.calls.size() == 1 || !draft.sometimes(Feature::kOtherCalls, 35)) {
     return pack.calls.front();
   }
-  return pack.calls[1 + draft.choices.below(static_cast<std::uint32_t>(pack.calls.size() - 1))];
+  std::vector<Weighted<CallPath>> others;
+  for (std::size_t i = 1; i < pack.calls.size(); ++i) {
+    // Wrappers written for routed experts want offsets: torchao 0.18 says "TODO" and returns None.
+    const bool lacks_offsets = pack.is_extension && pack.calls[i] == CallPath::kGroupedMmNoOffs;
+    others.push_back({lacks_offsets ? 1 : 10, pack.calls[i]});
+  }
+  return draft.choices.weighted(others);
 }
 
 std::size_t draw_dims(Draft& draft, const PackInfo& pack, CallPath call) {

@@ -230,6 +230,46 @@ TEST(Generator, CasesAreSmall) {
   EXPECT_LE(all_elements / kCases, 16384);
 }
 
+// What torch and torchao refuse at once would teach nothing: strides of 16 bytes, rows by 16.
+TEST(Generator, KernelsTakeTheShapes) {
+  for (int i = 0; i < kCases; ++i) {
+    const Case c = case_of(i);
+    for (const GroupSpec& group : c.groups) {
+      for (const ParamSpec& param : group.params) {
+        if (param.call == CallPath::kMul) continue;
+        ASSERT_EQ(c.batch.tokens_per_expert % find_pack(param.pack)->dim_multiple, 0)
+            << canonical_text(c);
+        if (param.call != CallPath::kGroupedMm && param.call != CallPath::kGroupedMmNoOffs) {
+          continue;
+        }
+        ASSERT_EQ(param.shape[1] % 8, 0) << canonical_text(c);
+        ASSERT_EQ(param.shape[2] % 8, 0) << canonical_text(c);
+      }
+    }
+  }
+}
+
+// Weights change between a backward and the next forward only, and a group that was unsharded by
+// hand goes through a forward before the optimizer steps: else FSDP2 promises nothing.
+TEST(Generator, ProgramsKeepToWhatIsPromised) {
+  for (int i = 0; i < kCases; ++i) {
+    const Case c = case_of(i);
+    bool loss_waits = false, unsharded = false, keeps = false;
+    for (const Operation& op : operations_of(c)) {
+      const bool changes = op.kind == OpKind::kLoad || op.kind == OpKind::kFreeze ||
+                           op.kind == OpKind::kUnfreeze || op.kind == OpKind::kStep;
+      ASSERT_FALSE(changes && loss_waits) << canonical_text(c);
+      ASSERT_FALSE(op.kind == OpKind::kStep && (unsharded || keeps)) << canonical_text(c);
+      if (op.kind == OpKind::kUnshard) unsharded = true;
+      if (op.kind == OpKind::kForward) unsharded = false;
+      if (op.kind == OpKind::kForward) loss_waits = true;
+      if (op.kind == OpKind::kBackward) loss_waits = false;
+      if (op.kind == OpKind::kReshardAfterBackward) keeps = !op.flag;
+    }
+    ASSERT_FALSE(unsharded || keeps) << canonical_text(c);
+  }
+}
+
 TEST(Generator, FewCasesAreTheSame) {
   std::set<std::uint64_t> hashes, shapes;
   for (int i = 0; i < kCases; ++i) {
