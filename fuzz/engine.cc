@@ -24,9 +24,10 @@ constexpr int kMeshRelationOneIn = 100;  // passing cases that are compared over
 // Cases differ by their number alone, so that any number of workers runs the same ones.
 Case case_number(std::int64_t number, const EngineOptions& options) {
   const std::uint64_t seed = combine(options.seed, static_cast<std::uint64_t>(number));
-  Random swarm_random(combine(options.seed ^ 0x5a5a, static_cast<std::uint64_t>(number / kCasesPerSwarm)));
-  GeneratorOptions generator{.packs = options.packs, .world_max = options.world_max,
-                             .swarm = draw_swarm(swarm_random)};
+  Random swarm_random(
+      combine(options.seed ^ 0x5a5a, static_cast<std::uint64_t>(number / kCasesPerSwarm)));
+  GeneratorOptions generator{
+      .packs = options.packs, .world_max = options.world_max, .swarm = draw_swarm(swarm_random)};
   Choices choices = Choices::from_seed(seed);
   Case c = generate(choices, generator);
   c.name = fmt::format("seed-{}-case-{}", options.seed, number);
@@ -47,7 +48,8 @@ class Run {
     std::error_code error;
     std::filesystem::create_directories(options_.output_folder, error);
     if (error) {
-      return Error{.what = error.message(), .where = options_.output_folder,
+      return Error{.what = error.message(),
+                   .where = options_.output_folder,
                    .what_to_do = "name a folder that can be written with --output"};
     }
     load_earlier();
@@ -138,10 +140,18 @@ class Run {
     stats.ranks += item.the_case.mesh.world_size();
     if (!evaluated.trace) ++stats.lost_workers;
     switch (evaluated.verdict.kind) {
-      case VerdictKind::kPass: ++stats.passed; break;
-      case VerdictKind::kFail: ++stats.failed; break;
-      case VerdictKind::kRefused: ++stats.refused; break;
-      case VerdictKind::kInvalid: ++stats.invalid; break;
+      case VerdictKind::kPass:
+        ++stats.passed;
+        break;
+      case VerdictKind::kFail:
+        ++stats.failed;
+        break;
+      case VerdictKind::kRefused:
+        ++stats.refused;
+        break;
+      case VerdictKind::kInvalid:
+        ++stats.invalid;
+        break;
       case VerdictKind::kError:
         ++stats.errors;
         note_error(evaluated.verdict.sentence);
@@ -151,7 +161,8 @@ class Run {
     const bool is_new = is_failure && seen_.count(evaluated.verdict.signature) == 0;
     const bool is_pass = evaluated.verdict.kind == VerdictKind::kPass;
     if (is_new) note_failure(item.the_case, evaluated, number);
-    // Failures run twice: new ones always, the others as often as passes (each would double the cost).
+    // Failures run twice: new ones always, the others as often as passes (each would double the
+    // cost).
     if (evaluated.trace && (is_new || one_in(number, kRepeatOneIn, options_.seed))) {
       first_traces_[number] = *evaluated.trace;
       return runner_.submit(id_of(number, Purpose::kRepeat), item.the_case);
@@ -167,7 +178,8 @@ class Run {
     if (!item.evaluated.trace) return Done{};  // lost the second time: the next case will show it
     Evaluated evaluated{.verdict = judge_repeat(item.the_case, first, *item.evaluated.trace),
                         .trace = first};
-    if (evaluated.verdict.kind == VerdictKind::kFail && seen_.count(evaluated.verdict.signature) == 0) {
+    if (evaluated.verdict.kind == VerdictKind::kFail &&
+        seen_.count(evaluated.verdict.signature) == 0) {
       note_failure(item.the_case, evaluated, number);
     }
     return Done{};
@@ -191,13 +203,14 @@ class Run {
                     .is_known = options_.known_signatures.count(verdict.signature) != 0,
                     .found_after_s = elapsed(),
                     .found_at_case = number};
-    failure.smallest.expect = {.verdict = "fail", .signature = verdict.signature,
-                               .sentence = verdict.sentence};
+    failure.smallest.expect = {
+        .verdict = "fail", .signature = verdict.signature, .sentence = verdict.sentence};
     if (evaluated.trace) {
       failure.smallest.environment.torch = evaluated.trace->torch_version;
       failure.smallest.environment.torchao = evaluated.trace->torchao_version;
     }
-    failure.file = (std::filesystem::path(options_.output_folder) / file_name_of(verdict.signature)).string();
+    failure.file =
+        (std::filesystem::path(options_.output_folder) / file_name_of(verdict.signature)).string();
     save(failure);
     if (events_.found) events_.found(failure);
     result_.failures.push_back(failure);
@@ -213,7 +226,8 @@ class Run {
   void note_relation(Case c) {
     if (c.mesh.shape.size() != 1 || c.batch.values != DataKind::kInteger) return;
     for (const GroupSpec& group : c.groups) {
-      if (std::holds_alternative<int>(group.reshard_after_forward)) return;  // must divide each mesh
+      if (std::holds_alternative<int>(group.reshard_after_forward))
+        return;  // must divide each mesh
     }
     c = on_mesh(std::move(c), c.mesh.shape);
     c.batch.same_on_all_ranks = true;
@@ -260,11 +274,12 @@ class Run {
     Failure& failure = result_.failures[index];
     const bool can_shrink = verdict.findings.empty() || verdict.findings[0].property != "P11";
     if (!can_shrink) return Done{};
-    const auto shrunk = shrink(runner_, failure.smallest, verdict,
-                               {.max_evaluations = options_.minimize_evaluations,
-                                .out_of_time = Deadline(options_.minimize_seconds, options_.is_interrupted),
-                                .predicate_out_of_time =
-                                    Deadline(options_.minimize_seconds * 2, options_.is_interrupted)});
+    const auto shrunk =
+        shrink(runner_, failure.smallest, verdict,
+               {.max_evaluations = options_.minimize_evaluations,
+                .out_of_time = Deadline(options_.minimize_seconds, options_.is_interrupted),
+                .predicate_out_of_time =
+                    Deadline(options_.minimize_seconds * 2, options_.is_interrupted)});
     if (!shrunk) return shrunk.error();
     const Environment environment = failure.smallest.environment;
     failure.smallest = shrunk->smallest;
@@ -298,7 +313,8 @@ class Run {
 
 }  // namespace
 
-Result<EngineResult> fuzz(Runner& runner, const EngineOptions& options, const EngineEvents& events) {
+Result<EngineResult> fuzz(Runner& runner, const EngineOptions& options,
+                          const EngineEvents& events) {
   return Run(runner, options, events).go();
 }
 

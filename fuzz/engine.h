@@ -1,10 +1,10 @@
 // Engine: generates cases, runs them, and turns each new failure into a minimized case file.
 //
 // Guarantees: for one seed and one number of cases the same cases are run, whatever the number of
-// workers; a failure's file is on disk before it is minimized and is replaced when that is done, so an
-// interrupt at any time loses nothing; one file for each signature; failures that are in the output
-// folder already are not reported again (a run can be resumed). Failing cases and 1 % of the passing
-// ones are run twice (P11); about 1 % of the passing ones are compared over meshes (P12).
+// workers; a failure's file is on disk before it is minimized and is replaced when that is done, so
+// an interrupt at any time loses nothing; one file for each signature; failures that are in the
+// output folder already are not reported again (a run can be resumed). Failing cases and 1 % of the
+// passing ones are run twice (P11); about 1 % of the passing ones are compared over meshes (P12).
 // Refused: more than kMaxSignatures signatures in a run (it stops and says so).
 #pragma once
 
@@ -24,8 +24,8 @@ inline constexpr std::size_t kMaxSignatures = 200;
 
 struct EngineOptions {
   std::uint64_t seed = 1;
-  std::int64_t case_limit = 0;             // 0: no limit
-  std::function<bool()> is_out_of_time;    // asked often
+  std::int64_t case_limit = 0;           // 0: no limit
+  std::function<bool()> is_out_of_time;  // asked often
   std::function<bool()> is_interrupted;
   std::string output_folder;               // made if it is not there
   std::set<std::string> known_signatures;  // of repro_cases: reported as known
@@ -33,14 +33,14 @@ struct EngineOptions {
   int world_max = 8;
   int minimize_evaluations = 400;
   double minimize_seconds = 60;
-  std::string command;                     // for the origin of found cases
+  std::string command;  // for the origin of found cases
 };
 
 struct Failure {
   std::string signature, sentence, file, predicate;
   Case smallest;
-  bool is_known = false;      // in repro_cases
-  double found_after_s = 0;   // since the start of the run
+  bool is_known = false;     // in repro_cases
+  double found_after_s = 0;  // since the start of the run
   std::int64_t found_at_case = 0;
   int evaluations = 0;
 };

@@ -103,7 +103,8 @@ Status Runner::learn_packs() {
       if (find_pack(pack.at("name").get<std::string>()) == nullptr) add_pack(pack_from(pack));
     }
   } catch (const std::exception& problem) {
-    return Error{.what = problem.what(), .where = options_.worker,
+    return Error{.what = problem.what(),
+                 .where = options_.worker,
                  .what_to_do = "rebuild: the worker is not of this version"};
   }
   return Done{};
@@ -112,7 +113,8 @@ Status Runner::learn_packs() {
 Result<Evaluated> Runner::evaluated_of(const Case& c, const Outcome& outcome) const {
   if (const auto* lost = std::get_if<Lost>(&outcome)) {
     if (lost->reason == Lost::Reason::kStartFailed) {
-      return Error{.what = lost->text() + "\n" + lost->output_tail, .where = options_.worker,
+      return Error{.what = lost->text() + "\n" + lost->output_tail,
+                   .where = options_.worker,
                    .what_to_do = "run tools/setup, or see shardfuzz doctor"};
     }
     Evaluated evaluated{.output_tail = lost->output_tail};

@@ -1,9 +1,10 @@
 // Runner: case -> verdict, through worker processes and the oracle.
 //
-// Guarantees: every case gets a verdict; a worker that crashes, hangs or eats memory is one (judge_lost)
-// and is replaced. An Error means that no worker can be used at all (no Python, no torch, a broken
-// pack): what, where and what to do. Thread rule: one thread, which outlives the runner.
-// Use:  Runner runner(options);  auto verdict = runner.evaluate(c);  if (!verdict) return verdict.error();
+// Guarantees: every case gets a verdict; a worker that crashes, hangs or eats memory is one
+// (judge_lost) and is replaced. An Error means that no worker can be used at all (no Python, no
+// torch, a broken pack): what, where and what to do. Thread rule: one thread, which outlives the
+// runner. Use:  Runner runner(options);  auto verdict = runner.evaluate(c);  if (!verdict) return
+// verdict.error();
 #pragma once
 
 #include <chrono>
@@ -28,8 +29,8 @@ struct RunnerOptions {
   std::string home;                     // folder that holds harness/real
   std::vector<std::string> pack_files;  // packs outside the project
   int worker_count = 2;
-  int timeout_s = 60;                   // bound on one case
-  std::int64_t memory_mib_max = 6144;   // resident memory of a worker
+  int timeout_s = 60;                  // bound on one case
+  std::int64_t memory_mib_max = 6144;  // resident memory of a worker
 };
 
 struct Evaluated {
@@ -43,8 +44,8 @@ class Runner {
   explicit Runner(RunnerOptions options);
   ~Runner();
 
-  // Starts a worker and learns the packs that `pack_files` define (pack_info.h). Needed before cases
-  // that name such packs are validated; otherwise workers start with the first case.
+  // Starts a worker and learns the packs that `pack_files` define (pack_info.h). Needed before
+  // cases that name such packs are validated; otherwise workers start with the first case.
   Status learn_packs();
   // What a worker says of itself: JSON with versions and packs.
   Result<std::string> hello() { return pool_->wait_hello(); }

@@ -49,9 +49,9 @@ Result<Shrunk> shrink(Runner& runner, const Case& start, const Verdict& verdict,
                       const ShrinkOptions& options) {
   Evaluator evaluator(runner);
   const auto evaluate = [&](const Case& c) { return evaluator(c); };
-  MinimizeResult minimized = minimize(
-      start, verdict.signature, evaluate,
-      {.max_evaluations = options.max_evaluations, .out_of_time = options.out_of_time});
+  MinimizeResult minimized =
+      minimize(start, verdict.signature, evaluate,
+               {.max_evaluations = options.max_evaluations, .out_of_time = options.out_of_time});
   if (evaluator.error()) return *evaluator.error();
   Shrunk shrunk{.evaluations = minimized.evaluations,
                 .is_fixed_point = minimized.end == MinimizeEnd::kFixedPoint};
@@ -59,9 +59,9 @@ Result<Shrunk> shrink(Runner& runner, const Case& start, const Verdict& verdict,
   shrunk.smallest = kept ? std::move(minimized.smallest) : start;
   shrunk.verdict = kept && !minimized.verdict.signature.empty() ? minimized.verdict : verdict;
   if (options.find_predicate) {
-    const auto found = probe(runner, shrunk.smallest, verdict.signature,
-                             options.predicate_out_of_time ? options.predicate_out_of_time
-                                                           : options.out_of_time);
+    const auto found =
+        probe(runner, shrunk.smallest, verdict.signature,
+              options.predicate_out_of_time ? options.predicate_out_of_time : options.out_of_time);
     if (!found) return found.error();
     shrunk.predicate_evaluations = found->evaluations;
     shrunk.smallest.predicate = found->sentence;
@@ -75,8 +75,9 @@ Result<Shrunk> shrink(Runner& runner, const Case& start, const Verdict& verdict,
 Result<PredicateResult> probe(Runner& runner, const Case& minimal, const std::string& signature,
                               const std::function<bool()>& out_of_time) {
   Evaluator evaluator(runner);
-  PredicateResult found = find_predicate(
-      minimal, signature, [&](const Case& c) { return evaluator(c); }, {.out_of_time = out_of_time});
+  PredicateResult found =
+      find_predicate(minimal, signature, [&](const Case& c) { return evaluator(c); },
+                     {.out_of_time = out_of_time});
   if (evaluator.error()) return *evaluator.error();
   return found;
 }
@@ -88,7 +89,9 @@ std::string grid_text(const PredicateResult& result) {
   for (const Probe& probe : result.grid) {
     rows.insert(probe.rows);
     ranks.insert(probe.ranks);
-    cells[{probe.rows, probe.ranks}] = probe.is_failing ? 'F' : probe.kind == VerdictKind::kPass ? '.' : '?';
+    cells[{probe.rows, probe.ranks}] = probe.is_failing                   ? 'F'
+                                       : probe.kind == VerdictKind::kPass ? '.'
+                                                                          : '?';
   }
   std::string text = "      ";
   for (const int rank_count : ranks) text += fmt::format("{:>3}", rank_count);

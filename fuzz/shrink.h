@@ -1,7 +1,7 @@
 // shrink: the minimizer and the predicate search of harness/minimize, run through a Runner.
 //
-// Guarantees: as minimize() and find_predicate(); the bound in evaluations and time covers minimizing,
-// the predicate has its own. An Error only where no worker can be used.
+// Guarantees: as minimize() and find_predicate(); the bound in evaluations and time covers
+// minimizing, the predicate has its own. An Error only where no worker can be used.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ struct ShrinkOptions {
 struct Shrunk {
   Case smallest;  // with predicate, expectation and environment filled in
   Verdict verdict;
-  int evaluations = 0;            // of the minimizer
+  int evaluations = 0;  // of the minimizer
   int predicate_evaluations = 0;
   bool is_fixed_point = false;
 };

@@ -1,7 +1,8 @@
-// What a person sees on the terminal: a verdict, its cause and consequences, a case's shape in a line.
+// What a person sees on the terminal: a verdict, its cause and consequences, a case's shape in a
+// line.
 //
-// Guarantees: plain text, one idea a line, no colour unless asked (Style::kColour); nothing depends on
-// the time or the machine.
+// Guarantees: plain text, one idea a line, no colour unless asked (Style::kColour); nothing depends
+// on the time or the machine.
 #pragma once
 
 #include <string>

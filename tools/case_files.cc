@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 Result<std::vector<std::string>> files_of(const std::string& path) {
   std::error_code error;
   if (!fs::exists(path, error)) {
-    return Error{.what = "no such file or folder", .where = path,
+    return Error{.what = "no such file or folder",
+                 .where = path,
                  .what_to_do = "name a case file, or a folder such as repro_cases/regression"};
   }
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
@@ -55,7 +56,8 @@ Result<std::vector<CaseFile>> load_case_files_if_any(const std::vector<std::stri
 Result<std::vector<CaseFile>> load_case_files(const std::vector<std::string>& paths) {
   Result<std::vector<CaseFile>> loaded = load_case_files_if_any(paths);
   if (loaded && loaded->empty()) {
-    return Error{.what = "no case files", .where = paths.empty() ? "command line" : paths.front(),
+    return Error{.what = "no case files",
+                 .where = paths.empty() ? "command line" : paths.front(),
                  .what_to_do = "name a *.json case file or a folder that holds some"};
   }
   return loaded;

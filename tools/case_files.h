@@ -14,7 +14,8 @@ struct CaseFile {
   Case the_case;
 };
 
-// Reads and validates all; the first broken one is the Error. known.json and schema.json are skipped.
+// Reads and validates all; the first broken one is the Error. known.json and schema.json are
+// skipped.
 Result<std::vector<CaseFile>> load_case_files(const std::vector<std::string>& paths);
 
 // The same, but a folder without case files gives none.

@@ -18,8 +18,8 @@ int list(const std::vector<std::string>& paths) {
   if (!files) return fail(files.error());
   for (const CaseFile& file : *files) {
     const Expectation& expect = file.the_case.expect;
-    std::printf("%s  %s\n  %s\n  %s %s\n", hex64(case_hash(file.the_case)).c_str(), file.path.c_str(),
-                case_line(file.the_case).c_str(),
+    std::printf("%s  %s\n  %s\n  %s %s\n", hex64(case_hash(file.the_case)).c_str(),
+                file.path.c_str(), case_line(file.the_case).c_str(),
                 expect.verdict.empty() ? "no verdict recorded" : expect.verdict.c_str(),
                 expect.signature.c_str());
     if (!file.the_case.predicate.empty()) std::printf("  %s\n", file.the_case.predicate.c_str());

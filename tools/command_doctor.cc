@@ -19,7 +19,8 @@ int run(CommonOptions& options) {
   line("python", options.runner.python.empty() ? "none: run tools/setup" : options.runner.python);
   line("worker", options.runner.worker);
   if (access(options.runner.worker.c_str(), X_OK) != 0) {
-    return fail({.what = "the worker program is not there", .where = options.runner.worker,
+    return fail({.what = "the worker program is not there",
+                 .where = options.runner.worker,
                  .what_to_do = "run tools/setup, which builds it"});
   }
   options.runner.worker_count = 1;

@@ -62,12 +62,13 @@ class Display {
   void minimized(const Failure& failure) {
     clear_line();
     if (options_.json) {
-      std::printf("{\"signature\":%s,\"sentence\":%s,\"predicate\":%s,\"file\":%s,\"known\":%s,"
-                  "\"found_after_s\":%.2f,\"found_at_case\":%lld,\"evaluations\":%d}\n",
-                  json_string(failure.signature).c_str(), json_string(failure.sentence).c_str(),
-                  json_string(failure.predicate).c_str(), json_string(failure.file).c_str(),
-                  failure.is_known ? "true" : "false", failure.found_after_s,
-                  static_cast<long long>(failure.found_at_case), failure.evaluations);
+      std::printf(
+          "{\"signature\":%s,\"sentence\":%s,\"predicate\":%s,\"file\":%s,\"known\":%s,"
+          "\"found_after_s\":%.2f,\"found_at_case\":%lld,\"evaluations\":%d}\n",
+          json_string(failure.signature).c_str(), json_string(failure.sentence).c_str(),
+          json_string(failure.predicate).c_str(), json_string(failure.file).c_str(),
+          failure.is_known ? "true" : "false", failure.found_after_s,
+          static_cast<long long>(failure.found_at_case), failure.evaluations);
     } else {
       std::printf("  %s\n  %s\n  %s  (%d evaluations)\n  replay: tools/replay %s\n",
                   failure.sentence.c_str(), failure.predicate.c_str(),
@@ -100,7 +101,8 @@ Status check_packs(const std::vector<std::string>& packs) {
   for (const std::string& name : packs) {
     const std::size_t colon = name.find(':');
     const PackInfo* pack = find_pack(name.substr(0, colon));
-    if (pack != nullptr && (colon == std::string::npos || find_hook(*pack, name.substr(colon + 1)))) {
+    if (pack != nullptr &&
+        (colon == std::string::npos || find_hook(*pack, name.substr(colon + 1)))) {
       continue;
     }
     std::string all;
@@ -114,15 +116,16 @@ Status check_packs(const std::vector<std::string>& packs) {
 
 void print_summary(const EngineResult& result, const Options& options) {
   const EngineStats& stats = result.stats;
-  std::fprintf(stderr,
-               "%lld cases in %.1f s (%.1f/s): %lld passed, %lld failed, %lld refused, %lld errors; "
-               "%lld run twice, %lld compared over meshes, %lld workers lost\n",
-               static_cast<long long>(stats.cases), stats.seconds,
-               stats.seconds > 0 ? static_cast<double>(stats.cases) / stats.seconds : 0,
-               static_cast<long long>(stats.passed), static_cast<long long>(stats.failed),
-               static_cast<long long>(stats.refused), static_cast<long long>(stats.errors),
-               static_cast<long long>(stats.repeated), static_cast<long long>(stats.mesh_relations),
-               static_cast<long long>(stats.lost_workers));
+  std::fprintf(
+      stderr,
+      "%lld cases in %.1f s (%.1f/s): %lld passed, %lld failed, %lld refused, %lld errors; "
+      "%lld run twice, %lld compared over meshes, %lld workers lost\n",
+      static_cast<long long>(stats.cases), stats.seconds,
+      stats.seconds > 0 ? static_cast<double>(stats.cases) / stats.seconds : 0,
+      static_cast<long long>(stats.passed), static_cast<long long>(stats.failed),
+      static_cast<long long>(stats.refused), static_cast<long long>(stats.errors),
+      static_cast<long long>(stats.repeated), static_cast<long long>(stats.mesh_relations),
+      static_cast<long long>(stats.lost_workers));
   std::fprintf(stderr, "%zu distinct failure%s in %s\n", result.failures.size(),
                result.failures.size() == 1 ? "" : "s", options.output.c_str());
   if (!stats.first_error.empty()) {
@@ -158,7 +161,8 @@ int run(Options& options) {
                              .world_max = options.world_max,
                              .command = command_text(options)};
   const EngineEvents events{
-      .progress = [&](const EngineStats& s, std::size_t f, std::size_t k) { display.progress(s, f, k); },
+      .progress = [&](const EngineStats& s, std::size_t f,
+                      std::size_t k) { display.progress(s, f, k); },
       .found = [&](const Failure& failure) { display.found(failure); },
       .minimized = [&](const Failure& failure) { display.minimized(failure); }};
   const auto result = fuzz(runner, engine, events);
@@ -185,8 +189,9 @@ void add_fuzz_command(CLI::App* app, int* exit_code) {
   command->add_option("-o,--output", options->output, "folder for the found cases")
       ->capture_default_str();
   command->add_option("--only", options->packs, "generate only these packs (pack or pack:hook)");
-  command->add_option("--known", options->known,
-                      "folders of cases whose failures are known (default: repro_cases of the project)");
+  command->add_option(
+      "--known", options->known,
+      "folders of cases whose failures are known (default: repro_cases of the project)");
   command->add_option("--world-max", options->world_max, "most ranks of a case")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();

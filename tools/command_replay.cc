@@ -43,7 +43,8 @@ void count(const Case& c, const Verdict& verdict, Tally* tally) {
 }
 
 // Single-mesh cases go through the pool, several at a time; P12 cases one after the other.
-Status run_all(Runner& runner, const std::vector<CaseFile>& files, int times, std::vector<Tally>* tallies) {
+Status run_all(Runner& runner, const std::vector<CaseFile>& files, int times,
+               std::vector<Tally>* tallies) {
   std::vector<std::size_t> queue;
   for (int round = 0; round < times; ++round) {
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -129,7 +130,8 @@ void add_replay_command(CLI::App* app, int* exit_code) {
   CLI::App* command =
       app->add_subcommand("replay", "run kept cases and compare with the verdict in their files");
   command->add_option("files", options->paths, "case files or folders")->required();
-  command->add_option("--times", options->times, "runs of each case; all must give one trace digest")
+  command
+      ->add_option("--times", options->times, "runs of each case; all must give one trace digest")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command->add_flag("--quiet", options->quiet, "one line for each case that is as expected");

@@ -44,14 +44,16 @@ int run(Options& options) {
       if (Status saved = record(file, *evaluated); !saved) return fail(saved.error());
     }
     if (options.trace && evaluated->trace) {
-      for (const Event& event : evaluated->trace->events) std::printf("%s\n", event_text(event).c_str());
+      for (const Event& event : evaluated->trace->events)
+        std::printf("%s\n", event_text(event).c_str());
     }
     if (options.json) {
       std::printf("%s\n", verdict_json(evaluated->verdict).c_str());
       continue;
     }
-    std::printf("%s: %s\n%s", file.path.c_str(), case_line(file.the_case).c_str(),
-                verdict_text(evaluated->verdict, wants_colour() ? Style::kColour : Style::kPlain).c_str());
+    std::printf(
+        "%s: %s\n%s", file.path.c_str(), case_line(file.the_case).c_str(),
+        verdict_text(evaluated->verdict, wants_colour() ? Style::kColour : Style::kPlain).c_str());
     if (!evaluated->output_tail.empty()) {
       std::printf("  output of the lost process:\n%s\n", evaluated->output_tail.c_str());
     }
@@ -65,7 +67,8 @@ void add_run_command(CLI::App* app, int* exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app->add_subcommand("run", "run case files and show what happens");
   command->add_option("files", options->paths, "case files or folders")->required();
-  command->add_flag("--trace", options->trace, "print every event of the trace, one JSON object a line");
+  command->add_flag("--trace", options->trace,
+                    "print every event of the trace, one JSON object a line");
   command->add_flag("--record", options->record,
                     "write the verdict into each file as the one it expects");
   add_common_options(command, options.get());

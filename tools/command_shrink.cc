@@ -33,7 +33,8 @@ Result<Loaded> load_failing(Runner& runner, const std::string& path) {
   const VerdictKind kind = evaluated->verdict.kind;
   if (kind != VerdictKind::kFail && kind != VerdictKind::kRefused) {
     return Error{.what = fmt::format("the case does not fail: {}", evaluated->verdict.sentence),
-                 .where = path, .what_to_do = "name a case whose verdict is fail or refused"};
+                 .where = path,
+                 .what_to_do = "name a case whose verdict is fail or refused"};
   }
   return Loaded{.the_case = c, .verdict = evaluated->verdict};
 }
@@ -53,9 +54,9 @@ int run_minimize(Options& options) {
   const auto loaded = load_failing(runner, options.path);
   if (!loaded) return fail(loaded.error());
   const Deadline deadline(options.seconds, is_interrupted);
-  const auto shrunk = shrink(runner, loaded->the_case, loaded->verdict,
-                             {.max_evaluations = options.evaluations, .out_of_time = deadline,
-                              .find_predicate = false});
+  const auto shrunk = shrink(
+      runner, loaded->the_case, loaded->verdict,
+      {.max_evaluations = options.evaluations, .out_of_time = deadline, .find_predicate = false});
   if (!shrunk) return fail(shrunk.error());
   std::fprintf(stderr, "%s\n%d evaluations\n%s", case_line(shrunk->smallest).c_str(),
                shrunk->evaluations, verdict_text(shrunk->verdict, Style::kPlain).c_str());
@@ -70,7 +71,8 @@ int run_predicate(Options& options) {
   const auto found = probe(runner, loaded->the_case, loaded->verdict.signature, deadline);
   if (!found) return fail(found.error());
   std::printf("%s\n", found->sentence.c_str());
-  std::fprintf(stderr, "rows by ranks (F fails, . passes, ? otherwise):\n%s", grid_text(*found).c_str());
+  std::fprintf(stderr, "rows by ranks (F fails, . passes, ? otherwise):\n%s",
+               grid_text(*found).c_str());
   if (options.output.empty()) return to_int(ExitCode::kDone);
   Case c = loaded->the_case;
   c.predicate = found->sentence;
@@ -82,10 +84,12 @@ void add(CLI::App* app, const char* name, const char* about, int (*run)(Options&
   CLI::App* command = app->add_subcommand(name, about);
   command->add_option("file", options->path, "a case that fails")->required();
   command->add_option("-o,--output", options->output, "file to write (otherwise: to stdout)");
-  command->add_option("--seconds", options->seconds, "time bound")->check(CLI::Range(1, 86400))
+  command->add_option("--seconds", options->seconds, "time bound")
+      ->check(CLI::Range(1, 86400))
       ->capture_default_str();
   command->add_option("--evaluations", options->evaluations, "bound on runs of cases")
-      ->check(CLI::Range(1, 100000))->capture_default_str();
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
   add_common_options(command, options.get());
   command->callback([options, run, exit_code] { *exit_code = run(*options); });
 }

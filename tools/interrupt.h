@@ -3,7 +3,7 @@
 
 namespace shardfuzz {
 
-void catch_interrupts();    // the first signal asks, the second ends the process at once
+void catch_interrupts();  // the first signal asks, the second ends the process at once
 bool is_interrupted();
 
 }  // namespace shardfuzz

@@ -30,13 +30,15 @@ void add_common_options(CLI::App* command, CommonOptions* options) {
   command->add_option("--memory", runner.memory_mib_max, "MiB that a worker may hold")
       ->check(CLI::Range(512, 1 << 20))
       ->capture_default_str();
-  command->add_option("--pack", runner.pack_files,
-                      "a Python file that defines a pack of your own (README.md); cases can only name "
-                      "packs, never load them")
+  command
+      ->add_option("--pack", runner.pack_files,
+                   "a Python file that defines a pack of your own (README.md); cases can only name "
+                   "packs, never load them")
       ->check(CLI::ExistingFile);
   command->add_option("--worker", runner.worker, "the worker program")->group("Advanced");
-  command->add_option("--python", runner.python,
-                      "the interpreter whose torch the worker was built for (tools/* build it)")
+  command
+      ->add_option("--python", runner.python,
+                   "the interpreter whose torch the worker was built for (tools/* build it)")
       ->group("Advanced");
   command->add_flag("--json", options->json, "one JSON object a line on stdout");
 }

@@ -1,7 +1,7 @@
 // SHARDFUZZ_CHECK: a broken invariant of our own code ends the process, loudly.
 //
-// Never used for bad input (Result) nor for what the code under test does (Verdict). In a worker the
-// abort is caught by the engine and reported as verdict `error`, so a fuzz run survives it.
+// Never used for bad input (Result) nor for what the code under test does (Verdict). In a worker
+// the abort is caught by the engine and reported as verdict `error`, so a fuzz run survives it.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,9 +22,9 @@ namespace shardfuzz::detail {
 
 }  // namespace shardfuzz::detail
 
-#define SHARDFUZZ_CHECK(condition, ...)                                                   \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]]                                                        \
-      ::shardfuzz::detail::check_failed(#condition, __FILE__, __LINE__,                   \
-                                        ::fmt::format(__VA_ARGS__));                      \
+#define SHARDFUZZ_CHECK(condition, ...)                                 \
+  do {                                                                  \
+    if (!(condition)) [[unlikely]]                                      \
+      ::shardfuzz::detail::check_failed(#condition, __FILE__, __LINE__, \
+                                        ::fmt::format(__VA_ARGS__));    \
   } while (false)

@@ -1,10 +1,10 @@
 // Hashes that are part of file formats: they must give the same value on every machine, for ever.
 //
 // hash_bytes: FNV-1a over bytes with a final mix; names a case file.
-// tensor_digest: a sum over 8-byte words of mix(word, index). Order independent by construction, so a
-// GPU kernel that adds in any order gives the same value (kernels/), yet a swap of two different
-// words changes it, since the index is mixed in. A tail shorter than 8 bytes is zero-extended and the
-// byte count is mixed in last.
+// tensor_digest: a sum over 8-byte words of mix(word, index). Order independent by construction, so
+// a GPU kernel that adds in any order gives the same value (kernels/), yet a swap of two different
+// words changes it, since the index is mixed in. A tail shorter than 8 bytes is zero-extended and
+// the byte count is mixed in last.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,8 @@ inline std::uint64_t tensor_digest(const void* data, std::size_t byte_count) {
 inline std::string hex64(std::uint64_t value) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text(16, '0');
-  for (int i = 15; i >= 0; --i, value >>= 4) text[static_cast<std::size_t>(i)] = kDigits[value & 15];
+  for (int i = 15; i >= 0; --i, value >>= 4)
+    text[static_cast<std::size_t>(i)] = kDigits[value & 15];
   return text;
 }
 

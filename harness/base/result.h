@@ -40,12 +40,13 @@ class [[nodiscard]] Result {
     SHARDFUZZ_CHECK(ok(), "value() of a Result that holds an error: {}", error().text());
     return std::get<T>(held_);
   }
-  [[nodiscard]] T&& value() && {
+  // By value: a reference would dangle in `for (x : f().value())`.
+  [[nodiscard]] T value() && {
     SHARDFUZZ_CHECK(ok(), "value() of a Result that holds an error: {}", error().text());
     return std::get<T>(std::move(held_));
   }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   const T* operator->() const { return &value(); }
 
   [[nodiscard]] const Error& error() const { return std::get<Error>(held_); }

@@ -5,8 +5,8 @@
 // validate.h. A default-constructed field is the format's default, and the writer leaves out what
 // equals its default, so a minimized case is short.
 //
-// Words: the *shard group* of a case is the last mesh dimension; its size is what FSDP2 shards over.
-// A mesh of two dimensions is HSDP: replicate x shard.
+// Words: the *shard group* of a case is the last mesh dimension; its size is what FSDP2 shards
+// over. A mesh of two dimensions is HSDP: replicate x shard.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct ParamSpec {
   std::string hook = "none";        // which of the pack's hook versions
   CallPath call = CallPath::kMul;
   bool requires_grad = true;
-  std::string tied_to;              // "group.param" that this parameter is the same tensor as
+  std::string tied_to;  // "group.param" that this parameter is the same tensor as
   std::optional<int> tensor_parallel_dim;  // room for TP: refused by targets that cannot do it
   bool operator==(const ParamSpec&) const = default;
 };
@@ -65,24 +65,24 @@ struct GroupSpec {
 };
 
 enum class OpKind {
-  kForward,              // the whole model; a second forward before backward keeps both losses
-  kBackward,             // of every loss since the last backward
-  kStep,                 // optimizer step
-  kZeroGrad,             // optimizer.zero_grad()
-  kUnshard,              // group.unshard(async_op=flag)
-  kWaitUnshard,          // wait on the handle of the last async unshard of this group
-  kReshard,              // group.reshard()
-  kPrefetchForward,      // root.set_modules_to_forward_prefetch([group])
-  kPrefetchBackward,     // root.set_modules_to_backward_prefetch([group])
-  kUnshardAsyncOp,       // group._set_unshard_async_op(flag)
-  kGradientSync,         // root.set_requires_gradient_sync(flag)
-  kReshardAfterBackward, // root.set_reshard_after_backward(flag)
-  kAllReduce,            // root.set_requires_all_reduce(flag); HSDP only
-  kFreeze,               // group.param: requires_grad_(False)
-  kUnfreeze,             // group.param: requires_grad_(True)
-  kSave,                 // keep model.state_dict() in memory
-  kLoad,                 // load what kSave kept
-  kFullTensor,           // full_tensor() of group.param
+  kForward,               // the whole model; a second forward before backward keeps both losses
+  kBackward,              // of every loss since the last backward
+  kStep,                  // optimizer step
+  kZeroGrad,              // optimizer.zero_grad()
+  kUnshard,               // group.unshard(async_op=flag)
+  kWaitUnshard,           // wait on the handle of the last async unshard of this group
+  kReshard,               // group.reshard()
+  kPrefetchForward,       // root.set_modules_to_forward_prefetch([group])
+  kPrefetchBackward,      // root.set_modules_to_backward_prefetch([group])
+  kUnshardAsyncOp,        // group._set_unshard_async_op(flag)
+  kGradientSync,          // root.set_requires_gradient_sync(flag)
+  kReshardAfterBackward,  // root.set_reshard_after_backward(flag)
+  kAllReduce,             // root.set_requires_all_reduce(flag); HSDP only
+  kFreeze,                // group.param: requires_grad_(False)
+  kUnfreeze,              // group.param: requires_grad_(True)
+  kSave,                  // keep model.state_dict() in memory
+  kLoad,                  // load what kSave kept
+  kFullTensor,            // full_tensor() of group.param
 };
 
 struct Operation {
@@ -99,11 +99,11 @@ enum class DataKind {
 };
 
 struct Batch {
-  int tokens_per_expert = 16;         // rows that each expert gets (kLinear: rows of x)
-  int top_k = 1;                      // experts per token: multiplies the rows
-  std::vector<int> tokens_by_rank;    // one factor a rank for the rows; empty: 1 everywhere
-  std::vector<int> empty_experts;     // experts that get no rows on any rank
-  bool same_on_all_ranks = false;     // every rank gets rank 0's data
+  int tokens_per_expert = 16;       // rows that each expert gets (kLinear: rows of x)
+  int top_k = 1;                    // experts per token: multiplies the rows
+  std::vector<int> tokens_by_rank;  // one factor a rank for the rows; empty: 1 everywhere
+  std::vector<int> empty_experts;   // experts that get no rows on any rank
+  bool same_on_all_ranks = false;   // every rank gets rank 0's data
   DataKind values = DataKind::kInteger;
   bool operator==(const Batch&) const = default;
 };
@@ -187,11 +187,11 @@ struct Case {
   int steps = 3;                      // how often `operations` is run
   std::vector<Operation> operations;  // one step; empty: forward, backward, step, zero_grad
   Schedule schedule;
-  std::uint64_t seed = 0;             // of all data
+  std::uint64_t seed = 0;                        // of all data
   std::vector<std::vector<int>> compare_meshes;  // P12: also run on these mesh shapes
   Environment environment;
   Expectation expect;
-  std::string predicate;              // the condition on the case under which it fails
+  std::string predicate;  // the condition on the case under which it fails
   std::vector<HistoryEntry> history;
   bool operator==(const Case&) const = default;
 };

@@ -1,10 +1,10 @@
 // PackInfo: what a case may ask of a pack, known without Python.
 //
-// A *pack* is a short Python file (harness/real/packs) that says how to build a parameter of the code
-// under test and how to call it. This header holds the same facts as data, so that generating,
-// validating and minimizing cases needs no torch. A test (harness/real) compares each built-in entry
-// with what the Python file says of itself. A pack outside the project is described by its file and
-// added with add_pack() when the command line names it; a case file can only name packs.
+// A *pack* is a short Python file (harness/real/packs) that says how to build a parameter of the
+// code under test and how to call it. This header holds the same facts as data, so that generating,
+// validating and minimizing cases needs no torch. A test (harness/real) compares each built-in
+// entry with what the Python file says of itself. A pack outside the project is described by its
+// file and added with add_pack() when the command line names it; a case file can only name packs.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 namespace shardfuzz {
 
 struct HookInfo {
-  std::string name;         // "shipped", "one_arg", "padded", ...
-  int arguments = 0;        // of fsdp_pre_all_gather besides self: 1, 5, or 0 where there is no hook
+  std::string name;   // "shipped", "one_arg", "padded", ...
+  int arguments = 0;  // of fsdp_pre_all_gather besides self: 1, 5, or 0 where there is no hook
   bool is_control = false;  // must pass: a failure is a finding about the harness or PyTorch
-  bool casts = true;        // sends param_dtype (false: the original dtype, as the hook cannot know)
+  bool casts = true;  // sends param_dtype (false: the original dtype, as the hook cannot know)
 };
 
 struct PackInfo {
@@ -36,8 +36,9 @@ struct PackInfo {
   bool has_scales = false;         // gathers more than one tensor
   int gathered_item_bytes = 0;     // of the first gathered tensor; 0: that of the dtype it sends
   int gathered_scale_bytes_a_row = 0;  // of the second, for each row of the padded shard
-  int hook_all_reduce_elements = 0;  // of an all-reduce, in the original dtype, that the hook issues
-  bool holds_values = false;       // keeps the values in the compute dtype beside what was gathered
+  int hook_all_reduce_elements =
+      0;                      // of an all-reduce, in the original dtype, that the hook issues
+  bool holds_values = false;  // keeps the values in the compute dtype beside what was gathered
 
   [[nodiscard]] bool casts_before_gather(std::string_view hook) const;
 };

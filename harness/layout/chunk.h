@@ -1,9 +1,9 @@
 // Chunk algebra: who holds which rows of a dimension that is sharded over ranks.
 //
 // The rule is that of torch.chunk with empty chunks added, which FSDP2 uses
-// (torch/distributed/fsdp/_fully_shard/_fsdp_common.py, _chunk_with_empty): every chunk but the last
-// ones has ceil(total / ranks) rows, one may be short, the rest are empty. Chunk 0's size is what every
-// rank is padded to. Exhaustively compared with torch for 0..64 rows on 1..16 ranks.
+// (torch/distributed/fsdp/_fully_shard/_fsdp_common.py, _chunk_with_empty): every chunk but the
+// last ones has ceil(total / ranks) rows, one may be short, the rest are empty. Chunk 0's size is
+// what every rank is padded to. Exhaustively compared with torch for 0..64 rows on 1..16 ranks.
 // Integers only; total >= 0, ranks >= 1, 0 <= rank < ranks (checked).
 // Use:  const Rows mine = chunk_of({.total = 5, .ranks = 2}, 1);   // {3, 2}
 #pragma once

@@ -31,37 +31,61 @@ class Simulation {
  private:
   struct GroupState {
     Held held = Held::kSharded;
-    bool gather_pending = false;   // launched, not waited for
+    bool gather_pending = false;  // launched, not waited for
     std::vector<bool> trainable;
-    std::vector<bool> pending;     // an unreduced gradient is kept
+    std::vector<bool> pending;  // an unreduced gradient is kept
   };
 
   void run(const Operation& operation) {
     const auto group = static_cast<std::size_t>(operation.group < 0 ? 0 : operation.group);
     const auto param = static_cast<std::size_t>(operation.param < 0 ? 0 : operation.param);
     switch (operation.step) {
-      case Step::kForward: return forward();
-      case Step::kBackward: return backward();
+      case Step::kForward:
+        return forward();
+      case Step::kBackward:
+        return backward();
       case Step::kUnshard:
-      case Step::kWaitUnshard: return explicit_unshard(operation.step, group);
-      case Step::kReshard: state_[group].held = Held::kSharded; return;
-      case Step::kSyncOn: sync_ = true; return;
-      case Step::kSyncOff: sync_ = false; return;
-      case Step::kReshardAfterBackwardOn: reshard_after_backward_ = true; return;
-      case Step::kReshardAfterBackwardOff: reshard_after_backward_ = false; return;
-      case Step::kAllReduceOn: all_reduce_ = true; return;
-      case Step::kAllReduceOff: all_reduce_ = false; return;
-      case Step::kFreeze: state_[group].trainable[param] = false; return;
-      case Step::kUnfreeze: state_[group].trainable[param] = true; return;
+      case Step::kWaitUnshard:
+        return explicit_unshard(operation.step, group);
+      case Step::kReshard:
+        state_[group].held = Held::kSharded;
+        return;
+      case Step::kSyncOn:
+        sync_ = true;
+        return;
+      case Step::kSyncOff:
+        sync_ = false;
+        return;
+      case Step::kReshardAfterBackwardOn:
+        reshard_after_backward_ = true;
+        return;
+      case Step::kReshardAfterBackwardOff:
+        reshard_after_backward_ = false;
+        return;
+      case Step::kAllReduceOn:
+        all_reduce_ = true;
+        return;
+      case Step::kAllReduceOff:
+        all_reduce_ = false;
+        return;
+      case Step::kFreeze:
+        state_[group].trainable[param] = false;
+        return;
+      case Step::kUnfreeze:
+        state_[group].trainable[param] = true;
+        return;
       // The first of its kind changes the order of gathers in ways that are not predicted here; the
       // numbers and bytes stay, but an order is what the ledger is.
       case Step::kPrefetchForward:
       case Step::kPrefetchBackward:
-      case Step::kAsyncUnshard: predicted_ = false; return;
+      case Step::kAsyncUnshard:
+        predicted_ = false;
+        return;
       case Step::kStateDict:  // state_dict reshards every group first
         for (GroupState& state : state_) state.held = Held::kSharded;
         return;
-      case Step::kOther: return;
+      case Step::kOther:
+        return;
     }
   }
 
@@ -141,9 +165,14 @@ class Simulation {
   void reshard_after_forward(std::size_t g) {
     if (model_.groups[g].params.empty()) return;
     switch (model_.groups[g].reshard) {
-      case Reshard::kNever: return;
-      case Reshard::kAfterForward: state_[g].held = Held::kSharded; return;
-      case Reshard::kToSmallerMesh: state_[g].held = Held::kPostForward; return;
+      case Reshard::kNever:
+        return;
+      case Reshard::kAfterForward:
+        state_[g].held = Held::kSharded;
+        return;
+      case Reshard::kToSmallerMesh:
+        state_[g].held = Held::kPostForward;
+        return;
     }
   }
 
@@ -161,8 +190,10 @@ class Simulation {
 
   void note(const char* process_group, const char* kind, std::int64_t bytes, std::size_t g) {
     if (bytes == 0) return;  // nothing to send: NCCL and the simulation drop it
-    now_.collectives.push_back(
-        {.process_group = process_group, .kind = kind, .bytes = bytes, .group = static_cast<int>(g)});
+    now_.collectives.push_back({.process_group = process_group,
+                                .kind = kind,
+                                .bytes = bytes,
+                                .group = static_cast<int>(g)});
   }
 
   const LifeModel& model_;

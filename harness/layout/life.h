@@ -2,14 +2,15 @@
 //
 // The rule book for P4 (bytes held) and P9 (collectives). It follows what FSDP2 documents and torch
 // 2.11 does (_fsdp_param_group.py, _fsdp_state.py): a group is gathered before forward unless it is
-// unsharded already; after forward it is resharded by its policy; in backward the groups run in reverse
-// order of their forward's end, each prefetching the one before it; after a group's backward its
-// gradients are reduce-scattered (and all-reduced under HSDP), if there are any; a shard group of one
-// rank sends nothing. The root keeps its parameters after forward unless its policy says otherwise.
+// unsharded already; after forward it is resharded by its policy; in backward the groups run in
+// reverse order of their forward's end, each prefetching the one before it; after a group's
+// backward its gradients are reduce-scattered (and all-reduced under HSDP), if there are any; a
+// shard group of one rank sends nothing. The root keeps its parameters after forward unless its
+// policy says otherwise.
 //
-// Integers only. All ranks do the same here; programs whose ranks differ (modules that some ranks do
-// not use) and two forwards before a backward are not predicted: `predicted` turns false at the first
-// operation that is not, and nothing after it may be judged.
+// Integers only. All ranks do the same here; programs whose ranks differ (modules that some ranks
+// do not use) and two forwards before a backward are not predicted: `predicted` turns false at the
+// first operation that is not, and nothing after it may be judged.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@
 namespace shardfuzz::layout {
 
 struct LifeParam {
-  std::int64_t gather_bytes = 0;   // that one rank sends in the all-gather
-  std::int64_t gather_numel = 0;   // padded elements of one rank
-  std::int64_t reduce_numel = 0;   // padded elements of one rank in the reduce-scatter
+  std::int64_t gather_bytes = 0;       // that one rank sends in the all-gather
+  std::int64_t gather_numel = 0;       // padded elements of one rank
+  std::int64_t reduce_numel = 0;       // padded elements of one rank in the reduce-scatter
   std::int64_t hook_reduce_bytes = 0;  // of an all-reduce that its pre-gather hook issues (0: none)
-  std::int64_t value_bytes = 0;    // held beside what was gathered while unsharded (0: a view of it)
+  std::int64_t value_bytes = 0;  // held beside what was gathered while unsharded (0: a view of it)
   bool trainable = true;
-  bool owns_gradient = true;       // false: tied to an earlier parameter of the same group
+  bool owns_gradient = true;  // false: tied to an earlier parameter of the same group
 };
 
 enum class Reshard { kNever, kAfterForward, kToSmallerMesh };
@@ -33,14 +34,29 @@ enum class Reshard { kNever, kAfterForward, kToSmallerMesh };
 struct LifeGroup {
   std::vector<LifeParam> params;
   Reshard reshard = Reshard::kAfterForward;
-  int reshard_ranks = 0;        // for kToSmallerMesh
+  int reshard_ranks = 0;  // for kToSmallerMesh
   std::int64_t reduce_item_bytes = 4;
 };
 
 enum class Step {  // one operation of the program
-  kForward, kBackward, kUnshard, kWaitUnshard, kReshard, kSyncOn, kSyncOff, kReshardAfterBackwardOn,
-  kReshardAfterBackwardOff, kAllReduceOn, kAllReduceOff, kFreeze, kUnfreeze, kPrefetchForward,
-  kPrefetchBackward, kAsyncUnshard, kStateDict, kOther,
+  kForward,
+  kBackward,
+  kUnshard,
+  kWaitUnshard,
+  kReshard,
+  kSyncOn,
+  kSyncOff,
+  kReshardAfterBackwardOn,
+  kReshardAfterBackwardOff,
+  kAllReduceOn,
+  kAllReduceOff,
+  kFreeze,
+  kUnfreeze,
+  kPrefetchForward,
+  kPrefetchBackward,
+  kAsyncUnshard,
+  kStateDict,
+  kOther,
 };
 
 struct Operation {
@@ -58,8 +74,8 @@ struct Life {
   };
   struct AfterOperation {
     bool predicted = true;
-    std::vector<Collective> collectives;       // of this operation, in order
-    std::vector<std::int64_t> unsharded_bytes; // held for each group at its end
+    std::vector<Collective> collectives;        // of this operation, in order
+    std::vector<std::int64_t> unsharded_bytes;  // held for each group at its end
   };
   std::vector<AfterOperation> operations;
 };

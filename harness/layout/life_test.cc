@@ -26,17 +26,18 @@ std::vector<std::string> lines(const Life::AfterOperation& operation) {
 using Lines = std::vector<std::string>;
 
 TEST(Life, AStepOfRootAndTwoGroups) {
-  const LifeModel model{.shard_ranks = 2,
-                        .groups = {group_of(8, Reshard::kNever), group_of(16, Reshard::kAfterForward),
-                                   group_of(32, Reshard::kAfterForward)}};
+  const LifeModel model{
+      .shard_ranks = 2,
+      .groups = {group_of(8, Reshard::kNever), group_of(16, Reshard::kAfterForward),
+                 group_of(32, Reshard::kAfterForward)}};
   const Life life = live(model, {{Step::kForward}, {Step::kBackward}});
   EXPECT_EQ(lines(life.operations[0]), (Lines{"shard all_gather 8 of 0", "shard all_gather 16 of 1",
                                               "shard all_gather 32 of 2"}));
   EXPECT_EQ(life.operations[0].unsharded_bytes, (std::vector<std::int64_t>{16, 0, 0}));
-  EXPECT_EQ(lines(life.operations[1]),
-            (Lines{"shard all_gather 32 of 2", "shard all_gather 16 of 1",
-                   "shard reduce_scatter 64 of 2", "shard reduce_scatter 32 of 1",
-                   "shard reduce_scatter 16 of 0"}));
+  EXPECT_EQ(
+      lines(life.operations[1]),
+      (Lines{"shard all_gather 32 of 2", "shard all_gather 16 of 1", "shard reduce_scatter 64 of 2",
+             "shard reduce_scatter 32 of 1", "shard reduce_scatter 16 of 0"}));
   EXPECT_EQ(life.operations[1].unsharded_bytes, (std::vector<std::int64_t>{0, 0, 0}));
 }
 
@@ -49,10 +50,14 @@ TEST(Life, AWorldOfOneSendsNothingButHoldsTheSame) {
 }
 
 TEST(Life, HsdpAddsAnAllReduceAndAccumulationDefersIt) {
-  const LifeModel model{.shard_ranks = 2, .replicate_ranks = 2,
-                        .groups = {group_of(8, Reshard::kNever)}};
-  const Life life = live(model, {{Step::kSyncOff}, {Step::kForward}, {Step::kBackward},
-                                 {Step::kSyncOn}, {Step::kForward}, {Step::kBackward}});
+  const LifeModel model{
+      .shard_ranks = 2, .replicate_ranks = 2, .groups = {group_of(8, Reshard::kNever)}};
+  const Life life = live(model, {{Step::kSyncOff},
+                                 {Step::kForward},
+                                 {Step::kBackward},
+                                 {Step::kSyncOn},
+                                 {Step::kForward},
+                                 {Step::kBackward}});
   EXPECT_TRUE(life.operations[2].collectives.empty());
   EXPECT_EQ(lines(life.operations[5]),
             (Lines{"shard reduce_scatter 16 of 0", "replicate all_reduce 16 of 0"}));

@@ -1,0 +1,171 @@
+// shardfuzz bench: cases/s of the real target on one core, against the same case under torchrun.
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "harness/case/case_json.h"
+#include "reports/json_lines.h"
+#include "tools/case_files.h"
+#include "tools/interrupt.h"
+#include "tools/options.h"
+
+namespace shardfuzz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options : CommonOptions {
+  std::vector<std::string> paths;
+  double seconds = 10;
+  int warm_up = 20, torchrun_runs = 1;
+  bool torchrun = true;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Pins this process, and what it starts, to one core.
+cpu_set_t pin_to_one_core() {
+  cpu_set_t before;
+  sched_getaffinity(0, sizeof before, &before);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &before)) {
+      CPU_SET(core, &one);
+      break;
+    }
+  }
+  sched_setaffinity(0, sizeof one, &one);
+  return before;
+}
+
+struct Measured {
+  int runs = 0;
+  double seconds = 0, slowest_ms = 0, median_ms = 0;
+};
+
+Result<Measured> measure(Runner& runner, const Case& c, const Options& options) {
+  std::vector<double> times;
+  Measured measured;
+  for (int i = 0; i < options.warm_up; ++i) {
+    const auto warm = runner.evaluate(c);
+    if (!warm) return warm.error();
+    if (warm->verdict.kind != VerdictKind::kPass) {
+      return Error{.what = "the bench case does not pass: " + warm->verdict.sentence,
+                   .where = c.name,
+                   .what_to_do = "only passing cases are timed"};
+    }
+  }
+  const auto start = Clock::now();
+  while (seconds_since(start) < options.seconds && !is_interrupted()) {
+    const auto one = Clock::now();
+    const auto evaluated = runner.evaluate(c);
+    if (!evaluated) return evaluated.error();
+    times.push_back(seconds_since(one) * 1e3);
+  }
+  measured.seconds = seconds_since(start);
+  measured.runs = static_cast<int>(times.size());
+  if (times.empty()) return measured;
+  std::sort(times.begin(), times.end());
+  measured.median_ms = times[times.size() / 2];
+  measured.slowest_ms = times.back();
+  return measured;
+}
+
+// Seconds of one whole torchrun of the case, or an Error with the end of its output.
+Result<double> time_torchrun(const Case& c, const Options& options) {
+  const auto folder = std::filesystem::temp_directory_path();
+  const std::string file = (folder / fmt::format("shardfuzz-bench-{}.json", getpid())).string();
+  const std::string log = file + ".log";
+  std::ofstream(file) << full_text(c);
+  const std::filesystem::path library = std::filesystem::path(options.runner.worker).parent_path() /
+                                        "fp8" / "libshardfuzz_fp8_shared.so";
+  const std::string command = fmt::format(
+      "OMP_NUM_THREADS=1 '{}' -m torch.distributed.run --standalone --nproc_per_node={} "
+      "'{}/tools/torchrun_case.py' '{}' '{}' > '{}' 2>&1",
+      options.runner.python, c.mesh.world_size(), options.runner.home, file, library.string(), log);
+  const auto start = Clock::now();
+  const int status = std::system(command.c_str());  // NOLINT(cert-env33-c): a developer's benchmark
+  const double seconds = seconds_since(start);
+  std::filesystem::remove(file);
+  if (status != 0) {
+    return Error{.what = "torchrun failed",
+                 .where = log,
+                 .what_to_do = "read that file, or use --no-torchrun"};
+  }
+  std::filesystem::remove(log);
+  return seconds;
+}
+
+int run(Options& options) {
+  options.runner.worker_count = 1;
+  if (options.paths.empty()) options.paths = {options.runner.home + "/tools/bench_cases"};
+  const auto files = load_case_files(options.paths);
+  if (!files) return fail(files.error());
+  const cpu_set_t all_cores = pin_to_one_core();
+  for (const CaseFile& file : *files) {
+    const Case& c = file.the_case;
+    Runner runner(options.runner);  // pinned too: one core for the engine and its worker
+    const auto measured = measure(runner, c, options);
+    if (!measured) return fail(measured.error());
+    runner.shutdown();
+    const double rate = measured->runs / std::max(1e-9, measured->seconds);
+    double torchrun_s = 0;
+    if (options.torchrun && !is_interrupted()) {
+      sched_setaffinity(0, sizeof all_cores, &all_cores);
+      for (int i = 0; i < options.torchrun_runs; ++i) {
+        const auto one = time_torchrun(c, options);
+        if (!one) return fail(one.error());
+        torchrun_s += *one / options.torchrun_runs;
+      }
+      pin_to_one_core();
+    }
+    if (options.json) {
+      std::printf(
+          "{\"case\":%s,\"ranks\":%d,\"cases_per_s\":%.2f,\"median_ms\":%.2f,\"runs\":%d,"
+          "\"torchrun_s\":%.2f,\"ratio\":%.1f}\n",
+          json_string(c.name).c_str(), c.mesh.world_size(), rate, measured->median_ms,
+          measured->runs, torchrun_s, torchrun_s * rate);
+      continue;
+    }
+    std::printf(
+        "%-22s %d ranks  %6.1f cases/s on one core  (median %.1f ms, slowest %.1f ms, %d runs)\n",
+        c.name.c_str(), c.mesh.world_size(), rate, measured->median_ms, measured->slowest_ms,
+        measured->runs);
+    if (torchrun_s > 0) {
+      std::printf("%-22s torchrun + gloo, all cores: %.1f s for one run: ratio %.0f\n", "",
+                  torchrun_s, torchrun_s * rate);
+    }
+    std::fflush(stdout);
+  }
+  return to_int(ExitCode::kDone);
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App* app, int* exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app->add_subcommand("bench", "measure cases/s, and the ratio to torchrun + gloo");
+  command->add_option("files", options->paths, "cases (default: tools/bench_cases)");
+  command->add_option("--seconds", options->seconds, "time for each case")->capture_default_str();
+  command->add_option("--warm-up", options->warm_up, "runs that do not count")
+      ->capture_default_str();
+  command->add_option("--torchrun-runs", options->torchrun_runs, "runs under torchrun")
+      ->capture_default_str();
+  command->add_flag("!--no-torchrun", options->torchrun, "leave torchrun out");
+  add_common_options(command, options.get());
+  command->callback([options, exit_code] { *exit_code = run(*options); });
+}
+
+}  // namespace shardfuzz
