@@ -1,9 +1,10 @@
 // Events of one run. A trace is all that the oracle sees of the code under test.
 //
-// Every event carries a global index (the simulated ranks run one at a time, so there is one order),
-// the rank, the step (-1: before the first) and the phase. Digests are hex64(tensor_digest(...));
-// numbers are elements unless the name says bytes. The writers are harness/collective (Launch,
-// Mismatch, Delivered), harness/real (the rest) and harness/native; they all write this one format.
+// Every event carries a global index (the simulated ranks run one at a time, so there is one
+// order), the rank, the step (-1: before the first) and the phase. Digests are
+// hex64(tensor_digest(...)); numbers are elements unless the name says bytes. The writers are
+// harness/collective (Launch, Mismatch, Delivered), harness/real (the rest) and harness/native;
+// they all write this one format.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace shardfuzz {
 // One tensor as a hook or PyTorch sees it.
 struct TensorNote {
   std::vector<std::int64_t> shape;
-  std::string dtype;          // "float32", "bfloat16", ...
-  std::int64_t bytes = 0;     // numel * itemsize
+  std::string dtype;       // "float32", "bfloat16", ...
+  std::int64_t bytes = 0;  // numel * itemsize
   std::string digest;
   bool operator==(const TensorNote&) const = default;
 };
@@ -36,33 +37,33 @@ struct Sharded {
 // What a rank is about to send for one parameter.
 struct PreAllGather {
   std::string group, param;
-  int hook_arguments = 0;             // 0: no hook
-  bool from_post_forward = false;     // regather after an int reshard
+  int hook_arguments = 0;          // 0: no hook
+  bool from_post_forward = false;  // regather after an int reshard
   std::vector<TensorNote> inputs;
-  std::vector<TensorNote> declared;   // what the pack says a correct hook returns
-  std::string rows_digest;            // of the first input's rows that belong to this rank
-  std::string local_digest;           // of the local shard cast as it should be sent; "" if no such
+  std::vector<TensorNote> declared;  // what the pack says a correct hook returns
+  std::string rows_digest;           // of the first input's rows that belong to this rank
+  std::string local_digest;          // of the local shard cast as it should be sent; "" if no such
   bool operator==(const PreAllGather&) const = default;
 };
 
 // What one rank brings to a collective.
 struct Call {
-  int rank = 0;               // global
-  std::string kind;           // "all_gather", "reduce_scatter", "all_reduce", "broadcast", ...
+  int rank = 0;      // global
+  std::string kind;  // "all_gather", "reduce_scatter", "all_reduce", "broadcast", ...
   std::string dtype;
-  std::int64_t count = 0;     // elements that this rank sends (all_gather) or receives (others)
-  std::int64_t bytes = 0;     // the same in bytes
-  int root = -1;              // member index; -1 where the kind has none
-  std::string reduce;         // "sum", "avg", "premul_sum", ...; "" where nothing is reduced
+  std::int64_t count = 0;  // elements that this rank sends (all_gather) or receives (others)
+  std::int64_t bytes = 0;  // the same in bytes
+  int root = -1;           // member index; -1 where the kind has none
+  std::string reduce;      // "sum", "avg", "premul_sum", ...; "" where nothing is reduced
   bool operator==(const Call&) const = default;
 };
 
 struct Launch {
-  std::string process_group;       // "shard", "replicate", "world", "post_forward"
-  std::vector<int> members;        // global ranks
-  std::int64_t sequence = -1;      // -1: count 0, completes locally and takes no number
+  std::string process_group;   // "shard", "replicate", "world", "post_forward"
+  std::vector<int> members;    // global ranks
+  std::int64_t sequence = -1;  // -1: count 0, completes locally and takes no number
   Call call;
-  std::string digest;              // of the input bytes
+  std::string digest;  // of the input bytes
   bool operator==(const Launch&) const = default;
 };
 
@@ -101,7 +102,7 @@ struct Unsharded {
 // Bytes held for the unsharded form of a parameter at the end of a phase.
 struct Storage {
   std::string group, param;
-  std::string at;                   // "init", "forward", "backward", "step", "reshard"
+  std::string at;  // "init", "forward", "backward", "step", "reshard"
   std::int64_t unsharded_bytes = 0;
   std::int64_t post_forward_bytes = 0;  // of the shard kept by an int reshard
   bool operator==(const Storage&) const = default;
@@ -157,16 +158,16 @@ struct Loaded {
 struct Final {
   std::string group, param;
   std::string digest;
-  bool exact = false;  // integer data, power-of-two groups: must be equal on every mesh
+  bool exact = false;          // integer data, power-of-two groups: must be equal on every mesh
   std::vector<double> sample;  // a few values for a message and for bounded comparison
   bool operator==(const Final&) const = default;
 };
 
 struct Raised {
   std::string type, message;
-  std::string where;        // innermost function of torch or the pack: "file.py:function"
-  std::string group, param; // of the parameter being handled, where known
-  bool by_harness = false;  // our own "nobody can go on" on its way out
+  std::string where;         // innermost function of torch or the pack: "file.py:function"
+  std::string group, param;  // of the parameter being handled, where known
+  bool by_harness = false;   // our own "nobody can go on" on its way out
   bool operator==(const Raised&) const = default;
 };
 
@@ -187,9 +188,9 @@ struct Stuck {
   bool operator==(const Stuck&) const = default;
 };
 
-using Payload = std::variant<Sharded, PreAllGather, Launch, Delivered, Mismatch, Unsharded, Storage,
-                             FreedRead, Gradient, Stepped, Reference, Loaded, Final, Raised,
-                             Finished, Stuck>;
+using Payload =
+    std::variant<Sharded, PreAllGather, Launch, Delivered, Mismatch, Unsharded, Storage, FreedRead,
+                 Gradient, Stepped, Reference, Loaded, Final, Raised, Finished, Stuck>;
 
 struct Event {
   std::int64_t index = 0;

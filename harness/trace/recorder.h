@@ -1,7 +1,7 @@
 // Recorder: collects the events of one run and knows where each rank is.
 //
-// Thread rule: called by the rank that holds the baton (harness/collective/scheduler.h), so there is
-// one order of events and no lock.
+// Thread rule: called by the rank that holds the baton (harness/collective/scheduler.h), so there
+// is one order of events and no lock.
 #pragma once
 
 #include <cstdint>

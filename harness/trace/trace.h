@@ -3,7 +3,7 @@
 // The digest covers everything that must be the same in another process, with another number of
 // workers and under load: all events in order, but for bytes that are undefined by design (outputs
 // of a collective on which the ranks disagree are poisoned, so they are defined here).
-// Refused: unknown event kinds and missing fields (Error with the place).
+// Refused: unknown event kinds, missing fields and ranks outside the world (Error with the place).
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct Trace {
   int world_size = 0;
   std::vector<int> mesh;
   std::string torch_version, torchao_version;
-  std::string invalid;  // the target cannot run the case as written: why; "" otherwise
+  std::string invalid;        // the target cannot run the case as written: why; "" otherwise
   std::vector<Event> events;  // by index
   bool operator==(const Trace&) const = default;
 };
