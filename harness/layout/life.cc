@@ -95,8 +95,12 @@ class Simulation {
       return;
     }
     forward_done_ = true;
-    for (std::size_t g = 0; g < state_.size(); ++g) gather(g);
-    for (std::size_t g = 1; g < state_.size(); ++g) reshard_after_forward(g);
+    for (std::size_t g = 0; g < state_.size(); ++g) {
+      if (model_.groups[g].is_used) gather(g);
+    }
+    for (std::size_t g = 1; g < state_.size(); ++g) {
+      if (model_.groups[g].is_used) reshard_after_forward(g);
+    }
     reshard_after_forward(0);
   }
 
@@ -111,7 +115,7 @@ class Simulation {
     std::vector<std::size_t> order;
     if (!model_.groups[0].params.empty()) order.push_back(0);
     for (std::size_t g = count; g-- > 1;) {
-      if (!model_.groups[g].params.empty()) order.push_back(g);
+      if (model_.groups[g].is_used && !model_.groups[g].params.empty()) order.push_back(g);
     }
     for (std::size_t i = 0; i < order.size(); ++i) {
       gather(order[i]);
@@ -138,7 +142,7 @@ class Simulation {
     if (!any || !sync_) return;
     const std::int64_t bytes = numel * model_.groups[g].reduce_item_bytes;
     if (model_.shard_ranks > 1) note("shard", "reduce_scatter", bytes, g);
-    if (model_.replicate_ranks > 1 && all_reduce_) note("replicate", "all_reduce", bytes, g);
+    if (model_.has_replicas && all_reduce_) note("replicate", "all_reduce", bytes, g);
   }
 
   void gather(std::size_t g) {

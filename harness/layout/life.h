@@ -36,6 +36,7 @@ struct LifeGroup {
   Reshard reshard = Reshard::kAfterForward;
   int reshard_ranks = 0;  // for kToSmallerMesh
   std::int64_t reduce_item_bytes = 4;
+  bool is_used = true;  // false: no rank's forward runs it
 };
 
 enum class Step {  // one operation of the program
@@ -81,7 +82,9 @@ struct Life {
 };
 
 struct LifeModel {
-  int shard_ranks = 1, replicate_ranks = 1;
+  int shard_ranks = 1;
+  // HSDP: gradients are all-reduced over the replicas, a single one too (FSDP2 asks for it then).
+  bool has_replicas = false;
   std::vector<LifeGroup> groups;  // groups[0] is the root
 };
 

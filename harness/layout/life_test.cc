@@ -51,7 +51,7 @@ TEST(Life, AWorldOfOneSendsNothingButHoldsTheSame) {
 
 TEST(Life, HsdpAddsAnAllReduceAndAccumulationDefersIt) {
   const LifeModel model{
-      .shard_ranks = 2, .replicate_ranks = 2, .groups = {group_of(8, Reshard::kNever)}};
+      .shard_ranks = 2, .has_replicas = true, .groups = {group_of(8, Reshard::kNever)}};
   const Life life = live(model, {{Step::kSyncOff},
                                  {Step::kForward},
                                  {Step::kBackward},

@@ -54,6 +54,40 @@ layout::Reshard policy_of(const GroupSpec& group, bool is_root, int shard_size, 
   return is_root ? layout::Reshard::kNever : layout::Reshard::kAfterForward;
 }
 
+const ParamSpec* find_param(const GroupSpec& group, std::string_view name) {
+  const auto found = std::find_if(group.params.begin(), group.params.end(),
+                                  [&](const ParamSpec& param) { return param.name == name; });
+  return found == group.params.end() ? nullptr : &*found;
+}
+
+int index_of_group(const Case& c, std::string_view name) {
+  for (std::size_t g = 0; g < c.groups.size(); ++g) {
+    if (c.groups[g].name == name) return static_cast<int>(g);
+  }
+  return 0;
+}
+
+// The operation in the rule book's words. FSDP2 manages a tied parameter once, where it comes
+// first, so its place is that of the one it is tied to, counted without tied ones.
+layout::Operation planned_operation(const Case& c, const Operation& operation) {
+  layout::Operation planned{.step = step_of(operation),
+                            .group = index_of_group(c, operation.group)};
+  if (operation.param.empty()) return planned;
+  std::string name = operation.param;
+  const ParamSpec* param = find_param(c.groups[static_cast<std::size_t>(planned.group)], name);
+  if (param != nullptr && !param->tied_to.empty()) {
+    const std::size_t dot = param->tied_to.find('.');
+    planned.group = index_of_group(c, param->tied_to.substr(0, dot));
+    name = param->tied_to.substr(dot + 1);
+  }
+  planned.param = 0;
+  for (const ParamSpec& other : c.groups[static_cast<std::size_t>(planned.group)].params) {
+    if (other.name == name) break;
+    if (other.tied_to.empty()) ++planned.param;
+  }
+  return planned;
+}
+
 }  // namespace
 
 std::string_view torch_name(DType dtype) {
@@ -76,21 +110,10 @@ Expected::Expected(const Case& c) : case_(c), operations_(operations_of(c)) {
                          .group_index = static_cast<int>(g)});
     }
   }
-  const auto index_of_group = [&](const std::string& name) {
-    for (std::size_t g = 0; g < c.groups.size(); ++g) {
-      if (c.groups[g].name == name) return static_cast<int>(g);
-    }
-    return 0;
-  };
   std::vector<layout::Operation> program;
   for (int step = 0; step < c.steps; ++step) {
     for (const Operation& operation : operations_) {
-      layout::Operation planned{.step = step_of(operation), .group = index_of_group(operation.group)};
-      const auto& params = c.groups[static_cast<std::size_t>(planned.group)].params;
-      for (std::size_t p = 0; p < params.size(); ++p) {
-        if (params[p].name == operation.param) planned.param = static_cast<int>(p);
-      }
-      program.push_back(planned);
+      program.push_back(planned_operation(c, operation));
     }
   }
   life_ = layout::live(life_model(), program);
@@ -114,7 +137,8 @@ layout::ShardClass Expected::class_of(const ParamView& view, int rank) const {
   return layout::class_of(split_of(view), shard_rank_of(rank));
 }
 
-std::string_view Expected::class_name(std::string_view group, std::string_view param, int rank) const {
+std::string_view Expected::class_name(std::string_view group, std::string_view param,
+                                      int rank) const {
   const ParamView* view = find(group, param);
   if (view == nullptr || rank < 0) return "full";
   return layout::name_of(class_of(*view, rank));
@@ -132,7 +156,7 @@ DType Expected::sent_dtype(const ParamView& view) const {
 
 layout::LifeModel Expected::life_model() const {
   layout::LifeModel model{.shard_ranks = case_.mesh.shard_size(),
-                          .replicate_ranks = case_.mesh.replicate_size()};
+                          .has_replicas = case_.mesh.shape.size() > 1};
   for (std::size_t g = 0; g < case_.groups.size(); ++g) {
     const GroupSpec& group = case_.groups[g];
     layout::LifeGroup life_group;
@@ -157,9 +181,12 @@ layout::LifeModel Expected::life_model() const {
                               : 0,
            .trainable = view.param->requires_grad});
       // Gradients come in the compute dtype; reduce_dtype, where given, is what goes on the wire.
-      life_group.reduce_item_bytes =
-          element_bytes(group.mixed_precision.reduce_dtype.value_or(sent_dtype(view)));
+      if (view.param->requires_grad) {
+        life_group.reduce_item_bytes =
+            element_bytes(group.mixed_precision.reduce_dtype.value_or(sent_dtype(view)));
+      }
     }
+    life_group.is_used = static_cast<int>(group.unused_on_ranks.size()) < case_.mesh.world_size();
     model.groups.push_back(std::move(life_group));
   }
   return model;

@@ -28,9 +28,20 @@ int phase_number(const Expected& expected, const std::string& phase) {
   return static_cast<int>(operations.size());
 }
 
-void sort_causally(const Expected& expected, std::vector<Finding>* findings) {
+// The operation at which a finding shows; one without an event of its own rank goes by its phase.
+int place_of(const Expected& expected, const Trace& trace, const Finding& finding) {
+  const auto event = std::lower_bound(
+      trace.events.begin(), trace.events.end(), finding.event,
+      [](const Event& candidate, std::int64_t index) { return candidate.index < index; });
+  const bool own = finding.event >= 0 && event != trace.events.end() &&
+                   event->index == finding.event && event->rank == finding.rank;
+  if (own && event->operation >= 0) return event->operation;
+  return phase_number(expected, finding.phase);
+}
+
+void sort_causally(const Expected& expected, const Trace& trace, std::vector<Finding>* findings) {
   const auto key = [&](const Finding& finding) {
-    return std::tuple(finding.step, phase_number(expected, finding.phase),
+    return std::tuple(finding.step, place_of(expected, trace, finding),
                       causal_number(finding.property), finding.rank, finding.event);
   };
   std::stable_sort(findings->begin(), findings->end(),
@@ -62,19 +73,36 @@ void note_uniform_raise(const Trace& trace, std::vector<Finding>* findings) {
   if (static_cast<int>(first_by_rank.size()) != trace.world_size) return;
   const Event& event = *first_by_rank.begin()->second;
   const auto& raised = std::get<Raised>(event.payload);
+  std::string others;  // that raise something else
+  for (const auto& [rank, other] : first_by_rank) {
+    const std::string& type = std::get<Raised>(other->payload).type;
+    if (type != raised.type) others += fmt::format(", rank {} {}", rank, type);
+  }
   findings->push_back({.property = "raise",
                        .rank = event.rank,
                        .group = raised.group,
                        .param = raised.param,
                        .phase = event.phase,
                        .step = event.step,
-                       .sentence = fmt::format("every rank raises in {}: {}: {}", event.phase,
-                                               raised.type, raised.message),
+                       .sentence = fmt::format("every rank raises in {}: {}: {}{}", event.phase,
+                                               raised.type, raised.message, others),
                        .event = event.index});
 }
 
+// The lowest rank whose events neither end nor raise: a trace that says nothing must not pass.
+int rank_without_end(const Trace& trace) {
+  std::vector<bool> ended(static_cast<std::size_t>(trace.world_size));
+  for (const Event& event : trace.events) {
+    const bool ends = std::holds_alternative<Finished>(event.payload) ||
+                      std::holds_alternative<Raised>(event.payload);
+    if (ends && event.rank >= 0) ended.at(static_cast<std::size_t>(event.rank)) = true;
+  }
+  const auto found = std::find(ended.begin(), ended.end(), false);
+  return found == ended.end() ? -1 : static_cast<int>(found - ended.begin());
+}
+
 Verdict fail_with(const Expected& expected, const Trace& trace, std::vector<Finding> findings) {
-  sort_causally(expected, &findings);
+  sort_causally(expected, trace, &findings);
   Verdict verdict{.kind = VerdictKind::kFail, .trace_digest = trace_digest(trace)};
   verdict.signature = signature_of(expected, trace, findings);
   verdict.sentence = findings.front().sentence;
@@ -87,6 +115,14 @@ Verdict fail_with(const Expected& expected, const Trace& trace, std::vector<Find
 Verdict judge(const Case& c, const Trace& trace, const JudgeOptions& options) {
   if (!trace.invalid.empty()) {
     return {.kind = VerdictKind::kInvalid, .sentence = trace.invalid};
+  }
+  if (trace.world_size != c.mesh.world_size() || rank_without_end(trace) >= 0) {
+    return {.kind = VerdictKind::kError,
+            .sentence =
+                fmt::format("the trace is of {} ranks where the case has {}, or ends early (rank "
+                            "{})",
+                            trace.world_size, c.mesh.world_size(), rank_without_end(trace)),
+            .trace_digest = trace_digest(trace)};
   }
   const Expected expected(c);
   std::vector<Finding> findings;
@@ -103,9 +139,10 @@ Verdict judge(const Case& c, const Trace& trace, const JudgeOptions& options) {
               .trace_digest = trace_digest(trace)};
     }
   }
-  note_uniform_raise(trace, &findings);
+  if (options.switched_off.count("raise") == 0) note_uniform_raise(trace, &findings);
   if (findings.empty()) {
-    return {.kind = VerdictKind::kPass, .sentence = "every property held",
+    return {.kind = VerdictKind::kPass,
+            .sentence = "every property held",
             .trace_digest = trace_digest(trace)};
   }
   return fail_with(expected, trace, std::move(findings));

@@ -1,8 +1,9 @@
 // judge: (case, trace) -> verdict. The whole oracle as one function.
 //
-// Guarantees: the findings of a fail are in causal order (step, operation, property, rank), so the first
-// is the cause and does not depend on the schedule; the same trace gives the same verdict.
-// Properties named in `switched_off` are not checked (for tests of the oracle itself).
+// Guarantees: the findings of a fail are in causal order (step, operation, property, rank), so the
+// first is the cause and does not depend on the schedule; the same trace gives the same verdict.
+// Refused (verdict error): a trace of another world size, or with a rank that neither ends nor
+// raises. Properties named in `switched_off` are not checked (for tests of the oracle itself).
 #pragma once
 
 #include <set>
@@ -15,16 +16,16 @@
 namespace shardfuzz {
 
 struct JudgeOptions {
-  std::set<std::string> switched_off;  // "P5", ...
+  std::set<std::string> switched_off;  // "P5", ..., "raise"
 };
 
 Verdict judge(const Case& c, const Trace& trace, const JudgeOptions& options = {});
 
 // The verdict of a case whose process was lost: `what` is "crash", "hang" or "memory".
 struct LostProcess {
-  std::string what;     // "crash", "hang", "memory"
-  std::string reason;   // "SIGSEGV", "no answer within 60 s", ...
-  std::string place;    // last operator or place known; may be empty
+  std::string what;    // "crash", "hang", "memory"
+  std::string reason;  // "SIGSEGV", "no answer within 60 s", ...
+  std::string place;   // last operator or place known; may be empty
 };
 Verdict judge_lost(const Case& c, const LostProcess& lost);
 

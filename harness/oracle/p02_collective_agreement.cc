@@ -1,7 +1,9 @@
-// P2: at each collective all ranks of the group bring the same kind, count, dtype, root and reduction.
+// P2: at each collective all ranks of the group bring the same kind, count, dtype, root and
+// reduction.
 //
-// Ranks pair by order (hub.h, H1). A collective of count 0 is paired here too, though NCCL drops it: a
-// rank that brings nothing where others bring something is the disagreement that a hang comes from.
+// Ranks pair by order (hub.h, H1). A collective of count 0 is paired here too, though NCCL drops
+// it: a rank that brings nothing where others bring something is the disagreement that a hang comes
+// from.
 #include <fmt/ranges.h>
 
 #include <map>
@@ -44,13 +46,14 @@ void compare(const std::string& group, const ByRank& by_rank, Findings* findings
       if (odd == nullptr && !same(first.call, calls[i].call)) odd = &calls[i];
     }
     if (odd == nullptr) continue;
-    findings->push_back({.property = "P2",
-                         .rank = odd->call.rank,
-                         .phase = odd->phase,
-                         .step = odd->step,
-                         .sentence = fmt::format("the ranks of group {} disagree on collective {}: {}",
-                                                 group, i, fmt::join(texts, ", ")),
-                         .event = odd->event});
+    findings->push_back(
+        {.property = "P2",
+         .rank = odd->call.rank,
+         .phase = odd->phase,
+         .step = odd->step,
+         .sentence = fmt::format("the ranks of group {} disagree on collective {}: {}", group, i,
+                                 fmt::join(texts, ", ")),
+         .event = odd->event});
     return;
   }
 }

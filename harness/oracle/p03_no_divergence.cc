@@ -1,6 +1,9 @@
 // P3: all ranks raise or none does. One that raises while others wait is a hang on real GPUs.
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "harness/oracle/properties.h"
 
 namespace shardfuzz {
@@ -36,7 +39,12 @@ std::string waits_text(const Trace& trace, const std::vector<Outcome>& outcomes)
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (outcomes[rank].finished) texts.push_back(fmt::format("rank {} finishes", rank));
   }
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return texts.empty() ? "the others go on" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// In program order, so that it does not depend on the order in which the ranks took turns.
+bool before(const Event& a, const Event& b) {
+  return std::tie(a.step, a.operation, a.rank) < std::tie(b.step, b.operation, b.rank);
 }
 
 void note_partial(const Trace& trace, const std::vector<Outcome>& outcomes, Findings* findings) {
@@ -44,7 +52,7 @@ void note_partial(const Trace& trace, const std::vector<Outcome>& outcomes, Find
   std::vector<std::string> who;
   for (const Outcome& outcome : outcomes) {
     if (outcome.raised == nullptr) continue;
-    if (first == nullptr || outcome.raised->index < first->index) first = outcome.raised;
+    if (first == nullptr || before(*outcome.raised, *first)) first = outcome.raised;
     who.push_back(fmt::format("rank {} raises {}", outcome.raised->rank,
                               std::get<Raised>(outcome.raised->payload).type));
   }
@@ -69,8 +77,12 @@ void check_no_divergence(const Expected&, const Trace& trace, Findings* findings
   if (has_real_exception(trace)) return;
   for_each<Stuck>(trace, [&](const Event& event, const Stuck& stuck) {
     Finding finding{.property = "P3", .phase = event.phase, .event = event.index};
+    const auto waiting = std::find_if(stuck.ranks.begin(), stuck.ranks.end(), [](const auto& rank) {
+      return rank.state == "waits" || rank.state == "runs";
+    });
+    if (waiting != stuck.ranks.end()) finding.rank = waiting->rank;
     for (const Event& other : trace.events) {  // the place is that of the lowest waiting rank
-      if (other.rank == 0 && other.index < event.index) {
+      if (other.rank == finding.rank && other.index < event.index) {
         finding.step = other.step;
         finding.phase = other.phase;
       }

@@ -14,14 +14,15 @@ std::string sentence_of(const Event& event, const Reference& reference) {
                        reference.what, path, event.rank);
   }
   if (reference.first < 0) {
-    return fmt::format("the {} of {} on rank {} differs from the plain module's", reference.what, path,
-                       event.rank);
+    return fmt::format("the {} of {} on rank {} differs from the plain module's", reference.what,
+                       path, event.rank);
   }
-  return fmt::format("{} elements of the {} of {} differ from the plain module's{}; the first is number "
-                     "{}: {} instead of {}",
-                     reference.differing, reference.what, path,
-                     reference.exact ? " (bitwise equal by construction)" : " by more than the bound",
-                     reference.first, reference.got, reference.want);
+  return fmt::format(
+      "{} elements of the {} of {} on rank {} differ from the plain module's{}; the first "
+      "is number {}: {} instead of {}",
+      reference.differing, reference.what, path, event.rank,
+      reference.exact ? " (bitwise equal by construction)" : " by more than the bound",
+      reference.first, reference.got, reference.want);
 }
 
 }  // namespace
@@ -40,16 +41,17 @@ void check_reference(const Expected&, const Trace& trace, Findings* findings) {
   });
   for_each<Stepped>(trace, [&](const Event& event, const Stepped& stepped) {
     if (stepped.optimizer_owns_it) return;
-    findings->push_back({.property = "P6",
-                         .rank = event.rank,
-                         .group = stepped.group,
-                         .param = stepped.param,
-                         .phase = event.phase,
-                         .step = event.step,
-                         .sentence = fmt::format("on rank {} the optimizer updates another tensor than "
-                                                 "the one the module uses for {}",
-                                                 event.rank, path_of(stepped.group, stepped.param)),
-                         .event = event.index});
+    findings->push_back(
+        {.property = "P6",
+         .rank = event.rank,
+         .group = stepped.group,
+         .param = stepped.param,
+         .phase = event.phase,
+         .step = event.step,
+         .sentence = fmt::format("on rank {} the optimizer updates another tensor than "
+                                 "the one the module uses for {}",
+                                 event.rank, path_of(stepped.group, stepped.param)),
+         .event = event.index});
   });
 }
 

@@ -30,9 +30,9 @@ std::vector<std::vector<Seen>> launches_of(const Trace& trace, int rank, const E
   std::vector<std::vector<Seen>> by_operation(expected.life().operations.size());
   for (const Event& event : trace.events) {
     const auto* launch = std::get_if<Launch>(&event.payload);
-    if (launch == nullptr || event.rank != rank || event.step < 0) continue;
-    const auto operation = static_cast<std::size_t>(event.step) * per_step +
-                           static_cast<std::size_t>(event.operation);
+    if (launch == nullptr || event.rank != rank || event.step < 0 || event.operation < 0) continue;
+    const auto operation =
+        static_cast<std::size_t>(event.step) * per_step + static_cast<std::size_t>(event.operation);
     if (operation >= by_operation.size() || launch->call.count == 0) continue;
     by_operation[operation].push_back(
         {launch->process_group, launch->call.kind, launch->call.bytes, &event});
@@ -64,10 +64,11 @@ void check_rank(const Expected& expected, const Trace& trace, int rank, Findings
           {.property = "P9",
            .rank = rank,
            .group = k < want.size() ? expected.the_case().groups[group].name : "",
-           .phase = std::string(name_of(expected.operations()[i % expected.operations_per_step()].kind)),
+           .phase =
+               std::string(name_of(expected.operations()[i % expected.operations_per_step()].kind)),
            .step = static_cast<int>(i / expected.operations_per_step()),
-           .sentence = fmt::format("collective {} of rank {} in this operation is {} instead of {}", k,
-                                   rank, found, wanted),
+           .sentence = fmt::format("collective {} of rank {} in this operation is {} instead of {}",
+                                   k, rank, found, wanted),
            .event = k < got.size() ? got[k].event->index : -1});
       return;
     }

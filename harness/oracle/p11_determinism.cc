@@ -20,8 +20,8 @@ void check_determinism(const Trace& first, const Trace& second, Findings* findin
     finding.sentence = fmt::format("two runs of the case differ at event {}: {} and {}", at,
                                    event_text(event), event_text(second.events[at]));
   } else {
-    finding.sentence = fmt::format("two runs of the case have {} and {} events", first.events.size(),
-                                   second.events.size());
+    finding.sentence = fmt::format("two runs of the case have {} and {} events",
+                                   first.events.size(), second.events.size());
   }
   findings->push_back(std::move(finding));
 }

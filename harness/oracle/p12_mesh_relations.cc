@@ -1,4 +1,5 @@
-// P12: the same model, with the same data on every rank, ends with the same full tensors on any mesh.
+// P12: the same model, with the same data on every rank, ends with the same full tensors on any
+// mesh.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -50,8 +51,9 @@ void check_mesh_relations(const std::vector<Trace>& traces, Findings* findings) 
            .param = a.param,
            .phase = "end",
            .step = found->second.first->step,
-           .sentence = fmt::format("{} ends with other values on mesh [{}] than on mesh [{}]", path,
-                                   fmt::join(traces[other].mesh, ", "), fmt::join(traces[0].mesh, ", ")),
+           .sentence =
+               fmt::format("{} ends with other values on mesh [{}] than on mesh [{}]", path,
+                           fmt::join(traces[other].mesh, ", "), fmt::join(traces[0].mesh, ", ")),
            .event = found->second.first->index});
     }
   }

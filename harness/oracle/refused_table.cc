@@ -9,7 +9,8 @@ const std::vector<Refusal>& refused_table() {
       {"int-reshard-extension", "NotImplementedError", "", "_fsdp_param.py:all_gather_inputs",
        "torch 2.11 _fsdp_param.py, all_gather_inputs, SHARDED_POST_FORWARD with an extension"},
       {"int-reshard-many-outputs", "AssertionError", "Expected 1 all_gather_output, got",
-       "_fsdp_param.py:to_sharded_post_forward", "torch 2.11 _fsdp_param.py, to_sharded_post_forward"},
+       "_fsdp_param.py:to_sharded_post_forward",
+       "torch 2.11 _fsdp_param.py, to_sharded_post_forward"},
       {"mixed-original-dtype", "AssertionError", "FSDP expects uniform original parameter dtype",
        "_fsdp_param_group.py:_init_mp_dtypes", "torch 2.11 _fsdp_param_group.py, _init_mp_dtypes"},
       {"mixed-reduce-dtype", "AssertionError", "FSDP expects uniform reduce dtype",
@@ -26,8 +27,9 @@ const Refusal* find_refusal(const Raised& raised) {
   for (const Refusal& row : refused_table()) {
     if (raised.type != row.type) continue;
     if (!row.where.empty() && raised.where != row.where) continue;
-    const bool matches = row.message.empty() ? raised.message.empty()
-                                             : raised.message.find(row.message) != std::string::npos;
+    const bool matches = row.message.empty()
+                             ? raised.message.empty()
+                             : raised.message.find(row.message) != std::string::npos;
     if (matches) return &row;
   }
   return nullptr;

@@ -1,8 +1,8 @@
 // The documented refusals of the code under test: a raise that is an answer, not a failure.
 //
-// A run is `refused` where every rank raises the same type, the table has it, and nothing had diverged
-// before. The same raise on some ranks only is P3. Each row names its source and has a test
-// (refused_table_test.cc on the text; harness/real/refusals_test.py on the real code).
+// A run is `refused` where every rank raises the same type, the table has it, and nothing had
+// diverged before. The same raise on some ranks only is P3. Each row names its source and has a
+// test (refused_table_test.cc on the text; harness/real/refusals_test.py on the real code).
 #pragma once
 
 #include <string>

@@ -2,16 +2,23 @@
 
 #include <cctype>
 #include <set>
+#include <tuple>
 
 namespace shardfuzz {
 namespace {
 
-const Raised* first_exception(const Trace& trace) {
-  const Raised* first = nullptr;
-  for_each<Raised>(trace, [&](const Event&, const Raised& raised) {
-    if (first == nullptr && !raised.by_harness) first = &raised;
+// The exception of the offending rank, else the first in program order: the order in which the
+// ranks took turns must not matter.
+const Raised* exception_of(const Trace& trace, int rank) {
+  const auto key = [rank](const Event& event) {
+    return std::tuple(event.rank != rank, event.step, event.operation, event.rank);
+  };
+  const Event* first = nullptr;
+  for_each<Raised>(trace, [&](const Event& event, const Raised& raised) {
+    if (raised.by_harness) return;
+    if (first == nullptr || key(event) < key(*first)) first = &event;
   });
-  return first;
+  return first == nullptr ? nullptr : &std::get<Raised>(first->payload);
 }
 
 std::string subject_of(const Expected& expected, const Finding& finding) {
@@ -71,7 +78,7 @@ std::string signature_of(const Expected& expected, const Trace& trace,
     }
     if (finding.rank >= 0 && (lowest->rank < 0 || finding.rank < lowest->rank)) lowest = &finding;
   }
-  const Raised* raised = first_exception(trace);
+  const Raised* raised = exception_of(trace, lowest->rank);
   return subject_of(expected, cause) + "|" + cause.property + "|" +
          (raised == nullptr ? "-" : exception_slug(raised->type, raised->message)) + "|" +
          std::string(expected.class_name(cause.group, cause.param, lowest->rank));

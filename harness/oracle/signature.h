@@ -2,11 +2,14 @@
 //
 //   <pack>:<hook>|<property>|<exception>|<class>
 //
-// pack:hook  the code under test of the offending parameter ("-" where the finding names none and the
+// pack:hook  the code under test of the offending parameter ("-" where the finding names none and
+// the
 //            case mixes several)
 // property   of the earliest finding in causal order
-// exception  type and the first words of the first exception that the code under test raised,
-//            normalized (no numbers, lists or addresses); "-" where none was raised
+// exception  type and the first words of the exception that the code under test raised on the
+// offending
+//            rank, else of the first in program order; normalized (no numbers, lists or addresses);
+//            "-" where none was raised
 // class      of the lowest offending rank of that property: full, short, empty
 // Sizes, rank numbers and addresses are never part of it.
 #pragma once

@@ -1,7 +1,8 @@
 // Verdict: what was learned from running one case.
 //
 // pass     every property held
-// fail     at least one property is violated; findings are in causal order, the first is the cause and
+// fail     at least one property is violated; findings are in causal order, the first is the cause
+// and
 //          the others are its consequences
 // refused  the code under test says a documented no, the same on every rank (refused_table.h)
 // invalid  the case cannot be run as written (an unknown pack, a shape the pack forbids, ...)
@@ -18,13 +19,13 @@ namespace shardfuzz {
 enum class VerdictKind { kPass, kFail, kRefused, kInvalid, kError };
 
 struct Finding {
-  std::string property;        // "P1" ... "P12", or "crash", "hang", "memory" for a lost process
-  int rank = -1;               // global rank; -1: no single rank
-  std::string group, param;    // names in the case; empty where it concerns neither
-  std::string phase;           // "init", "forward", "backward", "step", ...
+  std::string property;      // "P1" ... "P12", or "crash", "hang", "memory" for a lost process
+  int rank = -1;             // global rank; -1: no single rank
+  std::string group, param;  // names in the case; empty where it concerns neither
+  std::string phase;         // "init", "forward", "backward", "step", ...
   int step = -1;
-  std::string sentence;        // what is wrong, with the numbers; one sentence without a full stop
-  std::int64_t event = -1;     // index in the trace at which it shows
+  std::string sentence;     // what is wrong, with the numbers; one sentence without a full stop
+  std::int64_t event = -1;  // index in the trace at which it shows
   bool operator==(const Finding&) const = default;
 };
 
@@ -37,7 +38,7 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-std::string_view name_of(VerdictKind kind);                        // "pass", "fail", ...
+std::string_view name_of(VerdictKind kind);                         // "pass", "fail", ...
 bool parse_verdict_kind(std::string_view name, VerdictKind* kind);  // false: not a name
 
 }  // namespace shardfuzz

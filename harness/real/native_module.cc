@@ -11,6 +11,7 @@
 
 #include "harness/base/hash.h"
 #include "harness/collective/sim_backend.h"
+#include "harness/real/operator_watch.h"
 
 namespace py = pybind11;
 
@@ -38,7 +39,8 @@ void fill(const at::Tensor& tensor, std::uint64_t seed, const std::string& place
   for (std::int64_t i = 0; i < tensor.numel(); ++i) {
     const std::uint64_t word = mix64(stream + static_cast<std::uint64_t>(i));
     if (integer) {
-      data[i] = static_cast<float>(static_cast<int>(word % static_cast<unsigned>(2 * range + 1)) - range);
+      data[i] =
+          static_cast<float>(static_cast<int>(word % static_cast<unsigned>(2 * range + 1)) - range);
     } else {  // sum of four uniform numbers, variance scaled to range^2
       float sum = -2.0F;
       for (int part = 0; part < 4; ++part) {
@@ -63,7 +65,8 @@ void write_tags(const at::Tensor& tensor) {
 
 std::int64_t count_tags(const at::Tensor& tensor) {
   if (!tensor.is_floating_point() || tensor.numel() == 0) return 0;
-  if (tensor.element_size() == 1) return tensor.detach().to(at::kFloat).isnan().sum().item<std::int64_t>();
+  if (tensor.element_size() == 1)
+    return tensor.detach().to(at::kFloat).isnan().sum().item<std::int64_t>();
   const at::Tensor host = tensor.detach().contiguous().cpu();
   std::int64_t count = 0;
   if (host.scalar_type() == at::kFloat) {
@@ -92,6 +95,7 @@ void define(py::module_& module) {
   module.def("next_index", [] { return current.recorder->take_index(); });
   module.def("set_place", [](int rank, int step, int operation, const std::string& phase) {
     current.recorder->set_place(rank, step, operation, phase);
+    set_watched_place(rank, step, phase);
   });
   module.def("note_raised", [](int rank) { current.hub->note_raised(rank); });
   module.def("digest", &digest);

@@ -1,9 +1,9 @@
 // RankThreads: one thread for each simulated rank, kept for the life of the process.
 //
-// Rank threads are never ended: PyTorch's thread-local destructors crash when a thread that has used
-// torch.distributed ends before the process does. Each thread keeps one Python thread state, so that
-// threading.local values (the rank's world) survive from case to case.
-// Thread rule: run() is called by one thread at a time, without the GIL.
+// Rank threads are never ended: PyTorch's thread-local destructors crash when a thread that has
+// used torch.distributed ends before the process does. Each thread keeps one Python thread state,
+// so that threading.local values (the rank's world) survive from case to case. Thread rule: run()
+// is called by one thread at a time, without the GIL.
 #pragma once
 
 #include <condition_variable>
@@ -15,8 +15,8 @@ namespace shardfuzz {
 
 class RankThreads {
  public:
-  // Runs `job(rank)` on the threads 0..count-1 and returns when all are done. The threads hold no GIL;
-  // PythonThread (below) takes it.
+  // Runs `job(rank)` on the threads 0..count-1 and returns when all are done. The threads hold no
+  // GIL; PythonThread (below) takes it.
   void run(int count, const std::function<void(int)>& job);
 
  private:

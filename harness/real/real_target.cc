@@ -13,6 +13,7 @@
 #include "harness/collective/sim_backend.h"
 #include "harness/real/fp8/kernels.h"
 #include "harness/real/native_module.h"
+#include "harness/real/operator_watch.h"
 #include "harness/real/rank_threads.h"
 #include "harness/trace/trace.h"
 
@@ -34,9 +35,10 @@ Status initialize_python(const RealTargetOptions& options) {
   if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
   if (PyStatus_Exception(status)) {
-    return Error{.what = std::string("Python does not start: ") + (status.err_msg ? status.err_msg : ""),
-                 .where = options.python,
-                 .what_to_do = "run tools/setup, or name a working interpreter with --python"};
+    return Error{
+        .what = std::string("Python does not start: ") + (status.err_msg ? status.err_msg : ""),
+        .where = options.python,
+        .what_to_do = "run tools/setup, or name a working interpreter with --python"};
   }
   return Done{};
 }
@@ -90,8 +92,9 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
     py::module_::import("sys").attr("path").attr("insert")(0, options.home + "/harness/real");
     py::list packs;
     for (const std::string& file : options.pack_files) packs.append(file);
-    state->hello =
-        py::module_::import("shardfuzz_real.start").attr("start")(options.home, packs).cast<std::string>();
+    state->hello = py::module_::import("shardfuzz_real.start")
+                       .attr("start")(options.home, packs)
+                       .cast<std::string>();
     const auto start = py::module_::import("shardfuzz_real.start");
     const auto run = py::module_::import("shardfuzz_real.run");
     state->run_rank = run.attr("run_rank");
@@ -106,15 +109,17 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
     state->torchao_version = facts["torchao"].cast<std::string>();
     state->thread_settings();
   } catch (const py::error_already_set& error) {
-    return Error{.what = error.what(),
-                 .where = options.python,
-                 .what_to_do = "this Python needs torch and torchao: run tools/setup or see README.md"};
+    return Error{
+        .what = error.what(),
+        .where = options.python,
+        .what_to_do = "this Python needs torch and torchao: run tools/setup or see README.md"};
   }
   if (const auto missing = fp8_kernels_without_schema(); !missing.empty()) {
     return Error{.what = "torchao defines no operator '" + missing.front() + "'",
                  .where = options.python,
                  .what_to_do = "use torchao 0.18.0 (tools/setup), or report the version"};
   }
+  install_operator_watch();
   PyEval_SaveThread();
   return std::unique_ptr<RealTarget>(new RealTarget(std::move(state)));
 }
@@ -142,6 +147,7 @@ std::string RealTarget::run(const Case& c) {
     scheduler.enter(rank);
     {
       const PythonThread gil;
+      const WatchedRank watched(rank, &recorder);
       try {
         state_->prepare_thread(rank);
         py::object program = state_->run_rank(state_->loads(case_text), rank, device);

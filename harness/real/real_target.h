@@ -1,4 +1,5 @@
-// RealTarget: runs cases on real FSDP2 and real tensor subclasses, all ranks simulated in one process.
+// RealTarget: runs cases on real FSDP2 and real tensor subclasses, all ranks simulated in one
+// process.
 //
 // Guarantees: run() returns a trace for every case that validate() accepts, whatever the code under
 // test raises; the same case gives the same trace in any process. What kills the process (a signal,

@@ -1,8 +1,8 @@
 // shardfuzz_worker: runs cases on the real target, one after the other, for the engine.
 //
-// Talks in frames on descriptors 3 and 4 (harness/worker/frame.h); FSDP prints to stdout, so stdout is
-// not used. Request: one line of case JSON. Answer: the trace as JSON.
-// Not meant to be typed by people: `shardfuzz` starts it.
+// Talks in frames on descriptors 3 and 4 (harness/worker/frame.h); FSDP prints to stdout, so stdout
+// is not used. Request: one line of case JSON. Answer: the trace as JSON. Not meant to be typed by
+// people: `shardfuzz` starts it.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -10,14 +10,23 @@
 #include <string>
 
 #include "harness/case/case_json.h"
+#include "harness/real/operator_watch.h"
 #include "harness/real/real_target.h"
 #include "harness/worker/frame.h"
 
 namespace shardfuzz {
 namespace {
 
+void say_where() {
+  char words[256];
+  write_last_words(kAnswerFd, words, operator_words(words, sizeof words));
+}
+
+// The engine asks a worker that does not answer where it is, and ends it then.
+extern "C" void on_question(int) { say_where(); }
+
 extern "C" void on_fatal_signal(int signal_number) {
-  // The name of the last operator would go here; see operator_watch.h.
+  say_where();
   std::signal(signal_number, SIG_DFL);
   std::raise(signal_number);
 }
@@ -58,7 +67,9 @@ int run(int argc, char** argv) {
 }  // namespace shardfuzz
 
 int main(int argc, char** argv) {
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) std::signal(number, shardfuzz::on_fatal_signal);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT})
+    std::signal(number, shardfuzz::on_fatal_signal);
+  std::signal(SIGUSR1, shardfuzz::on_question);
   const int code = shardfuzz::run(argc, argv);
   std::fflush(nullptr);
   std::_Exit(code);  // rank threads never end, so no destructors are run (rank_threads.h)

@@ -37,6 +37,7 @@ class RankProgram:
         self.forwards = []   # (step, micro, {param key: local shard}) for the reference
         self.gradients = []  # (step, operation, {param key: gradient}) for the reference
         self.updates = []    # (step, operation, shards before, momenta, gradients, shards after)
+        self.fulls = []      # (step, param key, local shard, full_tensor())
         self.outputs = []    # (step, micro, [digest])
 
     # -- building ---------------------------------------------------------------------------------
@@ -262,8 +263,11 @@ class RankProgram:
 
     def op_full_tensor(self, step, number, operation):
         watched, param = self._param(operation)
-        full = param.full_tensor()
-        observe.note(watched.pack.local_data(full))
+        local = self._local(watched).detach().clone()
+        full = param.full_tensor().detach()
+        # DTensor's gather may or may not keep the subclass; the bytes must be the shards' either way.
+        plain = full if type(full) is torch.Tensor else watched.pack.local_data(full)
+        self.fulls.append((step, f"{watched.group}.{watched.name}", local, plain.clone()))
 
 
 def _place_of(error):

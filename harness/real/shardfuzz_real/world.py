@@ -105,7 +105,8 @@ def mesh_for(shape, dim_names, rank, device_type):
     )
     ranks = torch.arange(world_size).view(*shape)
     mesh = DeviceMesh(device_type, ranks, mesh_dim_names=tuple(dim_names))
-    for name in dim_names:
+    # Outermost last: on a mesh of one rank all dimensions share a group, and only replicas use it.
+    for name in reversed(dim_names):
         _shardfuzz.rename_backend(mesh.get_group(name)._get_backend(torch.device(device_type)), name)
     known[key] = (state, mesh)
     return mesh
