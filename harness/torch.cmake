@@ -33,7 +33,8 @@ target_include_directories(
                                    ${SHARDFUZZ_TORCH}/include/torch/csrc/api/include
                                    ${SHARDFUZZ_PYTHON_INCLUDE})
 # torch brings its own fmt headers, which come first on the include path: use them without a library.
-target_compile_definitions(shardfuzz_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1)
+# NDEBUG because torch is built with it: without it at::RecordFunction has a member more than torch's.
+target_compile_definitions(shardfuzz_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1 NDEBUG)
 target_compile_options(shardfuzz_torch INTERFACE -Wno-unused-parameter)
 target_link_directories(shardfuzz_torch INTERFACE ${SHARDFUZZ_TORCH}/lib)
 target_link_libraries(shardfuzz_torch INTERFACE torch_cpu torch_python torch c10 ${SHARDFUZZ_LIBPYTHON})
