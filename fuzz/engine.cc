@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "fuzz/documented_use.h"
 #include "fuzz/shrink.h"
 #include "harness/base/hash.h"
 #include "harness/case/case_json.h"
@@ -30,6 +31,7 @@ Case case_number(std::int64_t number, const EngineOptions& options) {
       .packs = options.packs, .world_max = options.world_max, .swarm = draw_swarm(swarm_random)};
   Choices choices = Choices::from_seed(seed);
   Case c = generate(choices, generator);
+  if (options.documented_use_only) keep_documented_use(&c);
   c.name = fmt::format("seed-{}-case-{}", options.seed, number);
   c.origin = {.kind = "fuzz", .source = fmt::format("{} (case {})", options.command, number)};
   return c;

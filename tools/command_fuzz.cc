@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "fuzz/engine.h"
+#include "fuzz/pack_hooks.h"
 #include "fuzz/shrink.h"
 #include "harness/case/pack_info.h"
 #include "reports/json_lines.h"
@@ -23,7 +24,7 @@ struct Options : CommonOptions {
   std::string output = "findings";
   std::vector<std::string> packs, known;
   int world_max = 8;
-  bool fail_on_new = false;
+  bool fail_on_new = false, documented_use = false;
 };
 
 constexpr double kProgressSeconds = 10;  // between progress lines where stderr is no terminal
@@ -97,21 +98,12 @@ Result<std::set<std::string>> known_signatures(const Options& options) {
   return known;
 }
 
-Status check_packs(const std::vector<std::string>& packs) {
-  for (const std::string& name : packs) {
-    const std::size_t colon = name.find(':');
-    const PackInfo* pack = find_pack(name.substr(0, colon));
-    if (pack != nullptr &&
-        (colon == std::string::npos || find_hook(*pack, name.substr(colon + 1)))) {
-      continue;
-    }
-    std::string all;
-    for (const PackInfo& info : all_packs()) {
-      for (const HookInfo& hook : info.hooks) all += " " + info.name + ":" + hook.name;
-    }
-    return Error{.what = "no pack '" + name + "'", .where = "--only", .what_to_do = "known:" + all};
-  }
-  return Done{};
+// A control must pass, so it is held to what is promised.
+bool only_controls(const std::vector<std::string>& packs) {
+  const auto chosen = parse_pack_hooks(packs);
+  return !packs.empty() && chosen.ok() &&
+         std::all_of(chosen->begin(), chosen->end(),
+                     [](const PackHook& choice) { return choice.hook->is_control; });
 }
 
 void print_summary(const EngineResult& result, const Options& options) {
@@ -148,7 +140,7 @@ int run(Options& options) {
   if (!known) return fail(known.error());
   Runner runner(options.runner);
   if (Status learned = runner.learn_packs(); !learned) return fail(learned.error());
-  if (Status checked = check_packs(options.packs); !checked) return fail(checked.error());
+  if (const auto chosen = parse_pack_hooks(options.packs); !chosen) return fail(chosen.error());
   Display display(options);
   const Deadline deadline(options.seconds > 0 ? options.seconds : 1e9, is_interrupted);
   const EngineOptions engine{.seed = options.seed,
@@ -159,6 +151,8 @@ int run(Options& options) {
                              .known_signatures = *known,
                              .packs = options.packs,
                              .world_max = options.world_max,
+                             .documented_use_only =
+                                 options.documented_use || only_controls(options.packs),
                              .command = command_text(options)};
   const EngineEvents events{
       .progress = [&](const EngineStats& s, std::size_t f,
@@ -195,6 +189,9 @@ void add_fuzz_command(CLI::App* app, int* exit_code) {
   command->add_option("--world-max", options->world_max, "most ranks of a case")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
+  command->add_flag("--documented-use", options->documented_use,
+                    "only cases that PyTorch and torchao promise to handle (always so where only "
+                    "controls are chosen)");
   command->add_flag("--fail-on-new", options->fail_on_new, "exit 1 where something new was found");
   add_common_options(command, options.get());
   options->known = {options->runner.home + "/repro_cases"};

@@ -1,0 +1,78 @@
+#include "fuzz/documented_use.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "harness/case/pack_info.h"
+
+namespace shardfuzz {
+namespace {
+
+void use_modules_on_all_ranks(Case* c) {
+  for (GroupSpec& group : c->groups) {
+    if (static_cast<int>(group.unused_on_ranks.size()) < c->mesh.world_size()) {
+      group.unused_on_ranks.clear();
+    }
+  }
+}
+
+void give_offsets(Case* c) {
+  for (GroupSpec& group : c->groups) {
+    for (ParamSpec& param : group.params) {
+      const PackInfo* pack = find_pack(param.pack);
+      const bool wrapped = pack != nullptr && pack->is_extension;
+      if (wrapped && param.call == CallPath::kGroupedMmNoOffs) param.call = CallPath::kGroupedMm;
+    }
+  }
+}
+
+void give_rows(Case* c) {
+  Batch& batch = c->batch;
+  if (batch.tokens_per_expert == 0) batch.tokens_per_expert = Batch{}.tokens_per_expert;
+  for (int& factor : batch.tokens_by_rank) factor = std::max(factor, 1);
+  const auto is_empty = [&](std::int64_t expert) {
+    return std::find(batch.empty_experts.begin(), batch.empty_experts.end(), expert) !=
+           batch.empty_experts.end();
+  };
+  for (const GroupSpec& group : c->groups) {
+    for (const ParamSpec& param : group.params) {
+      if (param.call != CallPath::kGroupedMm) continue;
+      bool some = false;
+      for (std::int64_t expert = 0; expert < param.shape[0]; ++expert) some |= !is_empty(expert);
+      if (!some) batch.empty_experts.clear();
+    }
+  }
+}
+
+void reshard_by_rows_only(Case* c) {
+  for (GroupSpec& group : c->groups) {
+    const bool by_rows = std::all_of(group.params.begin(), group.params.end(),
+                                     [](const ParamSpec& param) { return param.shard_dim == 0; });
+    if (!by_rows && std::holds_alternative<int>(group.reshard_after_forward)) {
+      group.reshard_after_forward = std::monostate{};
+    }
+  }
+}
+
+void freeze_between_steps_only(Case* c) {
+  const auto count = [&](OpKind kind) {
+    return std::count_if(c->operations.begin(), c->operations.end(),
+                         [&](const Operation& operation) { return operation.kind == kind; });
+  };
+  if (count(OpKind::kForward) <= 1 && count(OpKind::kBackward) <= 1) return;
+  std::erase_if(c->operations, [](const Operation& operation) {
+    return operation.kind == OpKind::kFreeze || operation.kind == OpKind::kUnfreeze;
+  });
+}
+
+}  // namespace
+
+void keep_documented_use(Case* c) {
+  use_modules_on_all_ranks(c);
+  give_offsets(c);
+  give_rows(c);
+  reshard_by_rows_only(c);
+  freeze_between_steps_only(c);
+}
+
+}  // namespace shardfuzz

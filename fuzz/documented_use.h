@@ -1,0 +1,20 @@
+// keep_documented_use: takes out of a case what the code under test is known not to promise.
+//
+// The generator makes such cases on purpose, since each of them is a public report or worth one. A
+// control (a pack:hook that must pass) can only be held to what is promised:
+//   modules that some ranks do not use    hang (pytorch/pytorch#158719)
+//   grouped matmul without offsets        torchao's wrappers return None (pytorch/ao#2453)
+//   a rank, or a model, without rows      grouped backward raises (pytorch/pytorch#192497)
+//   int reshard with Shard(1)             gathers along dim 0
+//   freezing between micro-batches        gradients of two dtypes in one reduction (#186998)
+// Guarantees: a case without them comes back unchanged, a valid case stays valid.
+// Use:  keep_documented_use(&c);
+#pragma once
+
+#include "harness/case/case.h"
+
+namespace shardfuzz {
+
+void keep_documented_use(Case* c);
+
+}  // namespace shardfuzz
