@@ -16,6 +16,24 @@ void use_modules_on_all_ranks(Case* c) {
   }
 }
 
+void use_modules_that_accumulate(Case* c) {
+  const bool accumulates =
+      std::any_of(c->operations.begin(), c->operations.end(), [](const Operation& operation) {
+        return operation.kind == OpKind::kGradientSync && !operation.flag;
+      });
+  if (!accumulates) return;
+  for (GroupSpec& group : c->groups) group.unused_on_ranks.clear();
+}
+
+void tie_within_groups_only(Case* c) {
+  for (GroupSpec& group : c->groups) {
+    for (ParamSpec& param : group.params) {
+      const bool within = param.tied_to.rfind(group.name + ".", 0) == 0;
+      if (!within) param.tied_to.clear();
+    }
+  }
+}
+
 void give_offsets(Case* c) {
   for (GroupSpec& group : c->groups) {
     for (ParamSpec& param : group.params) {
@@ -69,6 +87,8 @@ void freeze_between_steps_only(Case* c) {
 
 void keep_documented_use(Case* c) {
   use_modules_on_all_ranks(c);
+  use_modules_that_accumulate(c);
+  tie_within_groups_only(c);
   give_offsets(c);
   give_rows(c);
   reshard_by_rows_only(c);

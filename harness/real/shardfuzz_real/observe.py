@@ -12,6 +12,7 @@ Events are tuples kept per rank; the worker turns them into JSON when the run is
 """
 
 import functools
+import inspect
 import threading
 
 import _shardfuzz
@@ -201,6 +202,8 @@ def watch_hooks(tensor_type):
         return result
 
     fsdp_pre_all_gather._shardfuzz_wrapped = True
+    # PyTorch asks for the signature at each gather; following __wrapped__ would cost it more.
+    fsdp_pre_all_gather.__signature__ = inspect.signature(original)
     tensor_type.fsdp_pre_all_gather = fsdp_pre_all_gather
 
 

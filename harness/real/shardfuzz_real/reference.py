@@ -67,23 +67,24 @@ class _Reference:
     # -- operations that matter here ---------------------------------------------------------------
     def on_forward(self, step, operation, number):
         step, micro, _ = self.programs[0].forwards[number]
-        weights = {
+        full = {
             key: self.full(key, [program.forwards[number][2][key] for program in self.programs])
             for key in self.programs[0].forwards[number][2]
         }
-        by_rank = []
+        weights = _Weights(self.case, full, self.required)
+        losses = []
         for rank, program in enumerate(self.programs):
-            plain = _Plain(self.case, rank, weights, self.required)
-            loss = plain.forward(step, micro)
-            self.compare_outputs(rank, step, program.outputs[number][2], plain)
-            by_rank.append((plain, loss))
-        self.losses.append(by_rank)
+            outputs = _plain_forward(self.case, rank, weights, program.inputs[number])
+            self.compare_outputs(rank, step, program.outputs[number][2], outputs)
+            losses.append(models.loss_of(self.case, rank, step, micro, torch.ones(4),
+                                         [y for _, y in outputs]))
+        self.losses.append((weights, losses))
 
     def on_backward(self, step, operation, number):
         self.terms += len(self.losses)
-        for by_rank in self.losses:
-            for rank, (plain, loss) in enumerate(by_rank):
-                for key, grad in plain.gradients(loss).items():
+        for weights, losses in self.losses:
+            for loss in losses:
+                for key, grad in weights.gradients(loss).items():
                     sums = self.pending.setdefault(key, [0.0, 0.0])
                     sums[0] = sums[0] + grad.double() / self.world
                     sums[1] = sums[1] + grad.double().abs() / self.world
@@ -142,8 +143,8 @@ class _Reference:
         dim = self.params[key][1]["shard_dim"]
         return torch.cat(locals_[: self.shards], dim=dim)
 
-    def compare_outputs(self, rank, step, digests, plain):
-        for (key, output), digest in zip(plain.outputs, digests):
+    def compare_outputs(self, rank, step, digests, outputs):
+        for (key, output), digest in zip(outputs, digests):
             if _shardfuzz.digest(output) != digest:
                 self.emit(rank, step, "reference", self.note(key, "output", exact=True, differing=1))
 
@@ -231,47 +232,23 @@ def _finite(value):
     return number if abs(number) < 1e300 else 1e300
 
 
-class _Plain:
-    """The model of one rank on one device, for one forward."""
+class _Weights:
+    """The parameters of the plain module as one forward had them; all ranks' batches share them."""
 
-    def __init__(self, case, rank, weights, required):
-        self.case, self.rank = case, rank
-        self.leaves = {}
-        tied = {}
+    def __init__(self, case, full, required):
+        self.leaves, self.tied = {}, {}
         for group in case["groups"]:
             for param in group["params"]:
                 key = f"{group['name']}.{param['name']}"
                 if param["tied_to"]:
-                    tied[key] = param["tied_to"]
+                    self.tied[key] = param["tied_to"]
                     continue
                 dtype = group["mixed_precision"]["param_dtype"] or param["dtype"]
-                tensor = PACKS[param["pack"]].plain(weights[key], DTYPES[dtype], param["hook"])
+                tensor = PACKS[param["pack"]].plain(full[key], DTYPES[dtype], param["hook"])
                 self.leaves[key] = nn.Parameter(tensor, requires_grad=required[key])
-        self.tied = tied
 
     def parameter(self, key):
         return self.leaves[self.tied.get(key, key)]
-
-    def forward(self, step, micro):
-        inputs = models.inputs_of(self.case, self.rank, step, micro)
-        self.outputs = []
-        root = self.case["groups"][0]
-        for group in self.case["groups"]:
-            if self.rank in group["unused_on_ranks"]:
-                continue
-            for param in group["params"]:
-                key = f"{group['name']}.{param['name']}"
-                x, offs = inputs[group["name"]][param["name"]]
-                mixed = group["mixed_precision"]
-                if mixed["param_dtype"] and mixed["cast_forward_inputs"]:
-                    x = x.to(DTYPES[mixed["param_dtype"]])
-                y = models.call(param, x, offs, self.parameter(key))
-                for spec in (mixed, root["mixed_precision"]):
-                    if spec["output_dtype"]:
-                        y = y.to(DTYPES[spec["output_dtype"]])
-                self.outputs.append((key, y))
-        h = torch.ones(4)
-        return models.loss_of(self.case, self.rank, step, micro, h, [y for _, y in self.outputs])
 
     def gradients(self, loss):
         leaves = {key: leaf for key, leaf in self.leaves.items() if leaf.requires_grad}
@@ -279,3 +256,24 @@ class _Plain:
             return {}
         grads = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         return {key: grad for key, grad in zip(leaves, grads) if grad is not None}
+
+
+def _plain_forward(case, rank, weights, inputs):
+    """[(param key, output)] of the plain module on one rank's batch."""
+    outputs = []
+    root = case["groups"][0]
+    for group in case["groups"]:
+        if rank in group["unused_on_ranks"]:
+            continue
+        mixed = group["mixed_precision"]
+        for param in group["params"]:
+            key = f"{group['name']}.{param['name']}"
+            x, offs = inputs[group["name"]][param["name"]]
+            if mixed["param_dtype"] and mixed["cast_forward_inputs"]:
+                x = x.to(DTYPES[mixed["param_dtype"]])
+            y = models.call(param, x, offs, weights.parameter(key))
+            for spec in (mixed, root["mixed_precision"]):
+                if spec["output_dtype"]:
+                    y = y.to(DTYPES[spec["output_dtype"]])
+            outputs.append((key, y))
+    return outputs

@@ -37,6 +37,7 @@ class RankProgram:
         self.forwards = []   # (step, micro, {param key: local shard}) for the reference
         self.gradients = []  # (step, operation, {param key: gradient}) for the reference
         self.updates = []    # (step, operation, shards before, momenta, gradients, shards after)
+        self.inputs = []     # of each forward, as models.inputs_of gives them
         self.fulls = []      # (step, param key, local shard, full_tensor())
         self.outputs = []    # (step, micro, [digest])
 
@@ -138,6 +139,7 @@ class RankProgram:
         self.forwards.append((step, micro, shards))
         h = torch.ones(4, device=self.device, requires_grad=True)
         inputs = models.inputs_of(self.case, self.rank, step, micro)
+        self.inputs.append(inputs)
         root = self.case["groups"][0]["name"]
         h, outputs = self.model(h, inputs[root], models.Opaque(inputs))
         loss = models.loss_of(self.case, self.rank, step, micro, h, outputs)
@@ -306,13 +308,15 @@ def run_rank(case, rank, device):
     return program
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def events_json(programs, extra):
     """The Python events of a run as the inside of a JSON array."""
-    parts = []
-    for events in [p.log.events for p in programs] + [extra]:
-        for index, rank, step, operation, phase, kind, data in events:
-            parts.append(json.dumps(
-                {"i": index, "rank": rank, "step": step, "op": operation, "phase": phase, "kind": kind,
-                 "data": data},
-                separators=(",", ":")))
-    return ",".join(parts)
+    rows = [
+        {"i": index, "rank": rank, "step": step, "op": operation, "phase": phase, "kind": kind,
+         "data": data}
+        for events in [*(p.log.events for p in programs), extra]
+        for index, rank, step, operation, phase, kind, data in events
+    ]
+    return _encode(rows)[1:-1]
