@@ -27,12 +27,9 @@ ShardClass class_of(Split split, int rank) {
 
 std::string_view name_of(ShardClass shard_class) {
   switch (shard_class) {
-    case ShardClass::kFull:
-      return "full";
-    case ShardClass::kShort:
-      return "short";
-    case ShardClass::kEmpty:
-      return "empty";
+    case ShardClass::kFull: return "full";
+    case ShardClass::kShort: return "short";
+    case ShardClass::kEmpty: return "empty";
   }
   SHARDFUZZ_CHECK(false, "unknown shard class");
 }

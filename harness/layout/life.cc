@@ -1,6 +1,7 @@
 #include "harness/layout/life.h"
 
 #include <cstddef>
+#include <utility>
 
 namespace shardfuzz::layout {
 namespace {
@@ -40,52 +41,28 @@ class Simulation {
     const auto group = static_cast<std::size_t>(operation.group < 0 ? 0 : operation.group);
     const auto param = static_cast<std::size_t>(operation.param < 0 ? 0 : operation.param);
     switch (operation.step) {
-      case Step::kForward:
-        return forward();
-      case Step::kBackward:
-        return backward();
-      case Step::kUnshard:
-      case Step::kWaitUnshard:
-        return explicit_unshard(operation.step, group);
-      case Step::kReshard:
-        state_[group].held = Held::kSharded;
-        return;
-      case Step::kSyncOn:
-        sync_ = true;
-        return;
-      case Step::kSyncOff:
-        sync_ = false;
-        return;
-      case Step::kReshardAfterBackwardOn:
-        reshard_after_backward_ = true;
-        return;
-      case Step::kReshardAfterBackwardOff:
-        reshard_after_backward_ = false;
-        return;
-      case Step::kAllReduceOn:
-        all_reduce_ = true;
-        return;
-      case Step::kAllReduceOff:
-        all_reduce_ = false;
-        return;
-      case Step::kFreeze:
-        state_[group].trainable[param] = false;
-        return;
-      case Step::kUnfreeze:
-        state_[group].trainable[param] = true;
-        return;
+      case Step::kForward: return forward();
+      case Step::kBackward: return backward();
+      case Step::kUnshard: return unshard(operation, group);
+      case Step::kWaitUnshard: return gather(group);
+      case Step::kReshard: state_[group].held = Held::kSharded; return;
+      case Step::kSyncOn: sync_ = true; return;
+      case Step::kSyncOff: sync_ = false; return;
+      case Step::kReshardAfterBackwardOn: reshard_after_backward_ = true; return;
+      case Step::kReshardAfterBackwardOff: reshard_after_backward_ = false; return;
+      case Step::kAllReduceOn: all_reduce_ = true; return;
+      case Step::kAllReduceOff: all_reduce_ = false; return;
+      case Step::kFreeze: state_[group].trainable[param] = false; return;
+      case Step::kUnfreeze: state_[group].trainable[param] = true; return;
       // The first of its kind changes the order of gathers in ways that are not predicted here; the
       // numbers and bytes stay, but an order is what the ledger is.
       case Step::kPrefetchForward:
       case Step::kPrefetchBackward:
-      case Step::kAsyncUnshard:
-        predicted_ = false;
-        return;
+      case Step::kAsyncUnshard: predicted_ = false; return;
       case Step::kStateDict:  // state_dict reshards every group first
         for (GroupState& state : state_) state.held = Held::kSharded;
         return;
-      case Step::kOther:
-        return;
+      case Step::kOther: return;
     }
   }
 
@@ -149,6 +126,13 @@ class Simulation {
     GroupState& state = state_[g];
     const LifeGroup& group = model_.groups[g];
     if (state.held == Held::kUnsharded || group.params.empty()) return;
+    if (!std::exchange(state.gather_pending, false)) note_gather(g);
+    state.held = Held::kUnsharded;
+  }
+
+  void note_gather(std::size_t g) {
+    const GroupState& state = state_[g];
+    const LifeGroup& group = model_.groups[g];
     std::int64_t bytes = 0;
     for (const LifeParam& param : group.params) {
       bytes += param.gather_bytes;
@@ -163,25 +147,27 @@ class Simulation {
     } else if (model_.shard_ranks > 1) {
       note("shard", "all_gather", bytes, g);
     }
-    state.held = Held::kUnsharded;
   }
 
   void reshard_after_forward(std::size_t g) {
     if (model_.groups[g].params.empty()) return;
     switch (model_.groups[g].reshard) {
-      case Reshard::kNever:
-        return;
-      case Reshard::kAfterForward:
-        state_[g].held = Held::kSharded;
-        return;
-      case Reshard::kToSmallerMesh:
-        state_[g].held = Held::kPostForward;
-        return;
+      case Reshard::kNever: return;
+      case Reshard::kAfterForward: state_[g].held = Held::kSharded; return;
+      case Reshard::kToSmallerMesh: state_[g].held = Held::kPostForward; return;
     }
   }
 
-  void explicit_unshard(Step step, std::size_t g) {
-    if (step == Step::kUnshard) gather(g);
+  // An async unshard sends at once and holds from the wait on, which may be the next forward's. A
+  // shard group of one rank does all of it at the wait.
+  void unshard(const Operation& operation, std::size_t g) {
+    if (!operation.is_async) return gather(g);
+    GroupState& state = state_[g];
+    const bool launches = state.held != Held::kUnsharded && !state.gather_pending &&
+                          !model_.groups[g].params.empty() && model_.shard_ranks > 1;
+    if (!launches) return;
+    note_gather(g);
+    state.gather_pending = true;
   }
 
   [[nodiscard]] std::int64_t unsharded_bytes(std::size_t g) const {

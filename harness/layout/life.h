@@ -63,6 +63,7 @@ enum class Step {  // one operation of the program
 struct Operation {
   Step step = Step::kOther;
   int group = -1, param = -1;  // where the operation names them
+  bool is_async = false;       // of kUnshard: held from the wait on, not from the launch
 };
 
 struct Life {

@@ -72,6 +72,18 @@ TEST(Life, FrozenParametersAreNotReducedAndIntReshardGathersOnTheSmallerMesh) {
             (Lines{"post_forward all_gather 32 of 1", "shard reduce_scatter 32 of 1"}));
 }
 
+TEST(Life, AnAsyncUnshardSendsAtOnceAndHoldsFromTheWaitOn) {
+  const LifeModel model{.shard_ranks = 2, .groups = {group_of(8, Reshard::kNever)}};
+  const Life life = live(model, {{.step = Step::kUnshard, .group = 0, .is_async = true},
+                                 {.step = Step::kWaitUnshard, .group = 0},
+                                 {Step::kForward}});
+  EXPECT_EQ(lines(life.operations[0]), (Lines{"shard all_gather 8 of 0"}));
+  EXPECT_EQ(life.operations[0].unsharded_bytes[0], 0);
+  EXPECT_TRUE(life.operations[1].collectives.empty());
+  EXPECT_EQ(life.operations[1].unsharded_bytes[0], 16);
+  EXPECT_TRUE(life.operations[2].collectives.empty());
+}
+
 TEST(Life, SaysWhereItNoLongerPredicts) {
   const LifeModel model{.shard_ranks = 2, .groups = {group_of(8, Reshard::kNever)}};
   const Life life = live(model, {{Step::kForward}, {Step::kForward}, {Step::kBackward}});

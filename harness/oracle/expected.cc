@@ -71,7 +71,8 @@ int index_of_group(const Case& c, std::string_view name) {
 // first, so its place is that of the one it is tied to, counted without tied ones.
 layout::Operation planned_operation(const Case& c, const Operation& operation) {
   layout::Operation planned{.step = step_of(operation),
-                            .group = index_of_group(c, operation.group)};
+                            .group = index_of_group(c, operation.group),
+                            .is_async = operation.kind == OpKind::kUnshard && operation.flag};
   if (operation.param.empty()) return planned;
   std::string name = operation.param;
   const ParamSpec* param = find_param(c.groups[static_cast<std::size_t>(planned.group)], name);

@@ -18,15 +18,19 @@ namespace {
 
 constexpr std::size_t kPlaceBytes = 64;
 constexpr std::size_t kOperatorBytes = 96;
+constexpr char kReadsFreed[] = " reads freed storage";
 
 // One thread's place and operator. The texts are fixed buffers with a zero at the end at all times,
 // so that a signal handler may read them while they change.
 struct Watched {
   int rank = -1;
   Recorder* recorder = nullptr;
+  bool is_installed = false;
   bool has_reported = false;  // in the rank's current operation
+  bool reads_freed = false;   // the operator that began last
   char place[kPlaceBytes] = "";
-  char op[kOperatorBytes] = "";
+  const char* op = "";  // a name that lives as long as the process, or the copy
+  char copied_op[kOperatorBytes] = "";
 };
 
 thread_local Watched watched;
@@ -113,6 +117,7 @@ void report(const at::RecordFunction& function, const at::Tensor& tensor,
   if (!schema || !reads_elements(*schema))
     return;  // no schema: a Python function, its operators follow
   watched.has_reported = true;
+  watched.reads_freed = true;
   watched.recorder->record(watched.rank, FreedRead{.op = schema->name(),
                                                    .storage_bytes = shortage.storage_bytes,
                                                    .needed_bytes = shortage.needed_bytes,
@@ -132,7 +137,15 @@ void look_at(const at::RecordFunction& function, const c10::IValue& input) {
 }
 
 std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
-  copy_text(watched.op, kOperatorBytes, function.name());
+  // The names of aten's operators stay; those of autograd functions are built for each call.
+  const char* name = function.name();
+  if (std::strncmp(name, "aten::", 6) == 0) {
+    watched.op = name;
+  } else {
+    copy_text(watched.copied_op, kOperatorBytes, name);
+    watched.op = watched.copied_op;
+  }
+  watched.reads_freed = false;
   last_thread.store(&watched, std::memory_order_relaxed);
   if (watched.recorder == nullptr || watched.has_reported) return nullptr;
   for (const c10::IValue& input : function.inputs()) {
@@ -144,13 +157,13 @@ std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& funct
 
 }  // namespace
 
-void install_operator_watch() {
-  at::addGlobalCallback(at::RecordFunctionCallback(&on_operator)
-                            .needsInputs(true)
-                            .scopes({at::RecordScope::FUNCTION}));
-}
-
 WatchedRank::WatchedRank(int rank, Recorder* recorder) {
+  if (!watched.is_installed) {
+    watched.is_installed = true;
+    at::addThreadLocalCallback(at::RecordFunctionCallback(&on_operator)
+                                   .needsInputs(true)
+                                   .scopes({at::RecordScope::FUNCTION}));
+  }
   watched.rank = rank;
   watched.recorder = recorder;
   set_watched_place(rank, -1, "init");
@@ -180,6 +193,7 @@ std::size_t operator_words(char* text, std::size_t byte_count) noexcept {
   add(thread->place, kPlaceBytes);
   if (used > 0) add(", ", 2);
   add(thread->op, kOperatorBytes);
+  if (thread->reads_freed) add(kReadsFreed, sizeof kReadsFreed);
   return used;
 }
 

@@ -119,7 +119,6 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
                  .where = options.python,
                  .what_to_do = "use torchao 0.18.0 (tools/setup), or report the version"};
   }
-  install_operator_watch();
   PyEval_SaveThread();
   return std::unique_ptr<RealTarget>(new RealTarget(std::move(state)));
 }
