@@ -142,18 +142,10 @@ class Run {
     stats.ranks += item.the_case.mesh.world_size();
     if (!evaluated.trace) ++stats.lost_workers;
     switch (evaluated.verdict.kind) {
-      case VerdictKind::kPass:
-        ++stats.passed;
-        break;
-      case VerdictKind::kFail:
-        ++stats.failed;
-        break;
-      case VerdictKind::kRefused:
-        ++stats.refused;
-        break;
-      case VerdictKind::kInvalid:
-        ++stats.invalid;
-        break;
+      case VerdictKind::kPass: ++stats.passed; break;
+      case VerdictKind::kFail: ++stats.failed; break;
+      case VerdictKind::kRefused: ++stats.refused; break;
+      case VerdictKind::kInvalid: ++stats.invalid; break;
       case VerdictKind::kError:
         ++stats.errors;
         note_error(evaluated.verdict.sentence);

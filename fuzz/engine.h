@@ -31,7 +31,7 @@ struct EngineOptions {
   std::set<std::string> known_signatures;  // of repro_cases: reported as known
   std::vector<std::string> packs;          // generator option; empty: all
   int world_max = 8;
-  bool documented_use_only = false;        // documented_use.h
+  bool documented_use_only = false;  // documented_use.h
   int minimize_evaluations = 400;
   double minimize_seconds = 60;
   std::string command;  // for the origin of found cases

@@ -125,14 +125,10 @@ ReshardAfterForward draw_reshard(Draft& draft, const GroupSpec& group) {
                                         {22, Kind::kTrue},
                                         {draft.weight(Feature::kReshardFalse, 20), Kind::kFalse},
                                         {int_weight, Kind::kInt}})) {
-    case Kind::kDefault:
-      return std::monostate{};
-    case Kind::kTrue:
-      return true;
-    case Kind::kFalse:
-      return false;
-    case Kind::kInt:
-      return draft.choices.pick(divisors);
+    case Kind::kDefault: return std::monostate{};
+    case Kind::kTrue: return true;
+    case Kind::kFalse: return false;
+    case Kind::kInt: return draft.choices.pick(divisors);
   }
   SHARDFUZZ_CHECK(false, "no such kind of reshard");
 }

@@ -46,16 +46,11 @@ Operations odd_loop(Draft& draft) {
   const auto step = make(OpKind::kStep);
   const auto zero_grad = make(OpKind::kZeroGrad);
   switch (draft.choices.below(5)) {
-    case 0:
-      return {zero_grad, forward, backward, step};
-    case 1:
-      return {forward, backward, step};  // gradients of all steps add up
-    case 2:
-      return {forward, backward, zero_grad};
-    case 3:
-      return {forward, backward, step, step, zero_grad};
-    default:
-      return {forward};  // inference
+    case 0: return {zero_grad, forward, backward, step};
+    case 1: return {forward, backward, step};  // gradients of all steps add up
+    case 2: return {forward, backward, zero_grad};
+    case 3: return {forward, backward, step, step, zero_grad};
+    default: return {forward};  // inference
   }
 }
 
@@ -73,14 +68,10 @@ Operations draw_loop(Draft& draft) {
                                         {draft.weight(Feature::kTwoForwards, 5), Loop::kTwo},
                                         {skip, Loop::kNoAllReduce},
                                         {draft.weight(Feature::kOddLoops, 7), Loop::kOdd}})) {
-    case Loop::kDefault:
-      return default_loop();
-    case Loop::kNoSync:
-      return accumulation(draft, {OpKind::kGradientSync});
-    case Loop::kAllSync:
-      return accumulation(draft, {});
-    case Loop::kKeep:
-      return accumulation(draft, {OpKind::kReshardAfterBackward});
+    case Loop::kDefault: return default_loop();
+    case Loop::kNoSync: return accumulation(draft, {OpKind::kGradientSync});
+    case Loop::kAllSync: return accumulation(draft, {});
+    case Loop::kKeep: return accumulation(draft, {OpKind::kReshardAfterBackward});
     case Loop::kKeepNoSync:
       return accumulation(draft, {OpKind::kReshardAfterBackward, OpKind::kGradientSync});
     case Loop::kTwo: {
@@ -88,10 +79,8 @@ Operations draw_loop(Draft& draft) {
       ops.insert(ops.begin(), make(OpKind::kForward));
       return ops;
     }
-    case Loop::kNoAllReduce:
-      return accumulation(draft, {OpKind::kAllReduce});
-    case Loop::kOdd:
-      return odd_loop(draft);
+    case Loop::kNoAllReduce: return accumulation(draft, {OpKind::kAllReduce});
+    case Loop::kOdd: return odd_loop(draft);
   }
   SHARDFUZZ_CHECK(false, "no such loop");
 }
@@ -178,19 +167,13 @@ void add_unshard(Draft& draft, const std::string& group, Operations* ops) {
   const Operation unshard = make(OpKind::kUnshard, group);
   const Operation reshard = make(OpKind::kReshard, group);
   switch (draft.choices.below(4)) {
-    case 1:
-      insert_at(ops, forward, {unshard, reshard});
-      return;
+    case 1: insert_at(ops, forward, {unshard, reshard}); return;
     case 2:
       insert_at(ops, forward + 1, {reshard});
       insert_at(ops, forward, {unshard});
       return;
-    case 3:
-      insert_at(ops, forward + 1, {reshard});
-      return;
-    default:
-      insert_at(ops, forward, {unshard});
-      return;
+    case 3: insert_at(ops, forward + 1, {reshard}); return;
+    default: insert_at(ops, forward, {unshard}); return;
   }
 }
 

@@ -18,92 +18,49 @@ std::string known_names() {
 
 std::string_view name_of(Feature feature) {
   switch (feature) {
-    case Feature::kHsdp:
-      return "hsdp";
-    case Feature::kLargeWorld:
-      return "large_world";
-    case Feature::kRandomSchedule:
-      return "random_schedule";
-    case Feature::kPrioritySchedule:
-      return "priority_schedule";
-    case Feature::kLateDelivery:
-      return "late_delivery";
-    case Feature::kDelays:
-      return "delays";
-    case Feature::kCompareMeshes:
-      return "compare_meshes";
-    case Feature::kMixedPacks:
-      return "mixed_packs";
-    case Feature::kOtherCalls:
-      return "other_calls";
-    case Feature::kBf16Original:
-      return "bf16_original";
-    case Feature::kMixedDtype:
-      return "mixed_dtype";
-    case Feature::kFrozen:
-      return "frozen";
-    case Feature::kTied:
-      return "tied";
-    case Feature::kShardDim1:
-      return "shard_dim1";
-    case Feature::kManyExperts:
-      return "many_experts";
-    case Feature::kUnusedModules:
-      return "unused_modules";
-    case Feature::kReshardFalse:
-      return "reshard_false";
-    case Feature::kReshardInt:
-      return "reshard_int";
-    case Feature::kNoMixedPrecision:
-      return "no_mixed_precision";
-    case Feature::kFp32Param:
-      return "fp32_param";
-    case Feature::kBf16Reduce:
-      return "bf16_reduce";
-    case Feature::kOutputDtype:
-      return "output_dtype";
-    case Feature::kKeepInputs:
-      return "keep_inputs";
-    case Feature::kOffload:
-      return "offload";
-    case Feature::kUnevenTokens:
-      return "uneven_tokens";
-    case Feature::kIdleRanks:
-      return "idle_ranks";
-    case Feature::kEmptyExperts:
-      return "empty_experts";
-    case Feature::kTopK:
-      return "top_k";
-    case Feature::kSameBatch:
-      return "same_batch";
-    case Feature::kNormalData:
-      return "normal_data";
-    case Feature::kMomentum:
-      return "momentum";
-    case Feature::kManySteps:
-      return "many_steps";
-    case Feature::kGradientAccumulation:
-      return "gradient_accumulation";
-    case Feature::kTwoForwards:
-      return "two_forwards";
-    case Feature::kSkipAllReduce:
-      return "skip_all_reduce";
-    case Feature::kReshardAfterBackward:
-      return "reshard_after_backward";
-    case Feature::kOddLoops:
-      return "odd_loops";
-    case Feature::kExplicitUnshard:
-      return "explicit_unshard";
-    case Feature::kAsyncUnshard:
-      return "async_unshard";
-    case Feature::kPrefetch:
-      return "prefetch";
-    case Feature::kFreezeOps:
-      return "freeze_ops";
-    case Feature::kSaveLoad:
-      return "save_load";
-    case Feature::kFullTensor:
-      return "full_tensor";
+    case Feature::kHsdp: return "hsdp";
+    case Feature::kLargeWorld: return "large_world";
+    case Feature::kRandomSchedule: return "random_schedule";
+    case Feature::kPrioritySchedule: return "priority_schedule";
+    case Feature::kLateDelivery: return "late_delivery";
+    case Feature::kDelays: return "delays";
+    case Feature::kCompareMeshes: return "compare_meshes";
+    case Feature::kMixedPacks: return "mixed_packs";
+    case Feature::kOtherCalls: return "other_calls";
+    case Feature::kBf16Original: return "bf16_original";
+    case Feature::kMixedDtype: return "mixed_dtype";
+    case Feature::kFrozen: return "frozen";
+    case Feature::kTied: return "tied";
+    case Feature::kShardDim1: return "shard_dim1";
+    case Feature::kManyExperts: return "many_experts";
+    case Feature::kUnusedModules: return "unused_modules";
+    case Feature::kReshardFalse: return "reshard_false";
+    case Feature::kReshardInt: return "reshard_int";
+    case Feature::kNoMixedPrecision: return "no_mixed_precision";
+    case Feature::kFp32Param: return "fp32_param";
+    case Feature::kBf16Reduce: return "bf16_reduce";
+    case Feature::kOutputDtype: return "output_dtype";
+    case Feature::kKeepInputs: return "keep_inputs";
+    case Feature::kOffload: return "offload";
+    case Feature::kUnevenTokens: return "uneven_tokens";
+    case Feature::kIdleRanks: return "idle_ranks";
+    case Feature::kEmptyExperts: return "empty_experts";
+    case Feature::kTopK: return "top_k";
+    case Feature::kSameBatch: return "same_batch";
+    case Feature::kNormalData: return "normal_data";
+    case Feature::kMomentum: return "momentum";
+    case Feature::kManySteps: return "many_steps";
+    case Feature::kGradientAccumulation: return "gradient_accumulation";
+    case Feature::kTwoForwards: return "two_forwards";
+    case Feature::kSkipAllReduce: return "skip_all_reduce";
+    case Feature::kReshardAfterBackward: return "reshard_after_backward";
+    case Feature::kOddLoops: return "odd_loops";
+    case Feature::kExplicitUnshard: return "explicit_unshard";
+    case Feature::kAsyncUnshard: return "async_unshard";
+    case Feature::kPrefetch: return "prefetch";
+    case Feature::kFreezeOps: return "freeze_ops";
+    case Feature::kSaveLoad: return "save_load";
+    case Feature::kFullTensor: return "full_tensor";
   }
   SHARDFUZZ_CHECK(false, "feature {} has no name", static_cast<int>(feature));
 }

@@ -9,10 +9,13 @@ execute_process(
 import os, sys, sysconfig
 import importlib.util
 torch = os.path.dirname(importlib.util.find_spec('torch').origin)
-lib = sysconfig.get_config_var('LDLIBRARY') or ''
-folders = [sysconfig.get_config_var('LIBDIR') or '', os.path.join(sysconfig.get_config_var('LIBDIR') or '', sysconfig.get_config_var('MULTIARCH') or ''), sysconfig.get_config_var('LIBPL') or '']
-found = [os.path.join(f, lib) for f in folders if os.path.exists(os.path.join(f, lib))]
-print(';'.join([torch, sysconfig.get_path('include'), found[0] if found else 'NONE', '%d.%d' % sys.version_info[:2]]))
+value = lambda name: sysconfig.get_config_var(name) or ''
+version = '%d.%d' % sys.version_info[:2]
+names = [value('LDLIBRARY'), 'libpython' + version + '.so']
+folders = [value('LIBDIR'), os.path.join(value('LIBDIR'), value('MULTIARCH')), value('LIBPL')]
+found = [os.path.join(f, n) for f in folders for n in names if n.endswith('.so')]
+found = [path for path in found if os.path.exists(path)]
+print(';'.join([torch, sysconfig.get_path('include'), found[0] if found else 'NONE', version]))
 "
   OUTPUT_VARIABLE SHARDFUZZ_TORCH_FACTS OUTPUT_STRIP_TRAILING_WHITESPACE
   ERROR_VARIABLE SHARDFUZZ_TORCH_ERROR RESULT_VARIABLE SHARDFUZZ_TORCH_STATUS)
@@ -32,11 +35,15 @@ target_include_directories(
   shardfuzz_torch SYSTEM INTERFACE ${SHARDFUZZ_TORCH}/include
                                    ${SHARDFUZZ_TORCH}/include/torch/csrc/api/include
                                    ${SHARDFUZZ_PYTHON_INCLUDE})
-# torch brings its own fmt headers, which come first on the include path: use them without a library.
-# NDEBUG because torch is built with it: without it at::RecordFunction has a member more than torch's.
-target_compile_definitions(shardfuzz_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1 NDEBUG)
+# torch brings its own fmt headers, which come first on the include path: use them without a
+# library.
+# NDEBUG because torch is built with it: without it at::RecordFunction has a member more than
+# torch's.
+target_compile_definitions(shardfuzz_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1
+NDEBUG)
 target_compile_options(shardfuzz_torch INTERFACE -Wno-unused-parameter)
 target_link_directories(shardfuzz_torch INTERFACE ${SHARDFUZZ_TORCH}/lib)
-target_link_libraries(shardfuzz_torch INTERFACE torch_cpu torch_python torch c10 ${SHARDFUZZ_LIBPYTHON})
+target_link_libraries(shardfuzz_torch INTERFACE torch_cpu torch_python torch c10
+${SHARDFUZZ_LIBPYTHON})
 target_link_options(shardfuzz_torch INTERFACE -Wl,-rpath,${SHARDFUZZ_TORCH}/lib
                     -Wl,--no-as-needed -Wl,--allow-shlib-undefined)

@@ -11,15 +11,11 @@ constexpr std::size_t kFindingsShown = 12;  // further ones are counted
 
 const char* colour_of(VerdictKind kind) {
   switch (kind) {
-    case VerdictKind::kPass:
-      return "\033[32m";
-    case VerdictKind::kFail:
-      return "\033[31m";
-    case VerdictKind::kRefused:
-      return "\033[33m";
+    case VerdictKind::kPass: return "\033[32m";
+    case VerdictKind::kFail: return "\033[31m";
+    case VerdictKind::kRefused: return "\033[33m";
     case VerdictKind::kInvalid:
-    case VerdictKind::kError:
-      return "\033[35m";
+    case VerdictKind::kError: return "\033[35m";
   }
   return "";
 }

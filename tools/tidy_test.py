@@ -26,7 +26,8 @@ FOREIGN_ENDINGS = {".lock", ".json", ".jsonl", ".md", ".html", ".svg", ".xml", "
 MACHINE_PATH = re.compile(r"(?<![\w.$}-])/(?:work|root|opt/torch|tmp/bash_jobs)/")
 REGISTRY_HOST = re.compile(
     r"\b(?:(?:files\.)?(?:pypi|pythonhosted|npmjs)\.(?:org|com)"
-    r"|(?:deb|archive|download|proxy|index|static|registry|repo)\.[a-z-]+\.(?:org|com|io)\b)")
+    r"|(?:deb|archive|download|proxy|index|static|registry|repo)\.[a-z-]+\.(?:org|com|io)\b)"
+)
 
 # Who may include what (the first matching row counts); see README.md on the parts.
 FREE_OF_TORCH = ("base", "case", "layout", "trace", "oracle", "minimize", "worker")
@@ -36,8 +37,9 @@ TORCH_INCLUDE = re.compile(r'#include [<"](?:torch|ATen|c10|pybind11|Python\.h)'
 def tracked_files():
     """Sorted names; in a copy without git all files but hidden folders and builds."""
     if (ROOT / ".git").exists():
-        listing = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], check=True,
-                                 capture_output=True, text=True).stdout
+        listing = subprocess.run(
+            ["git", "-C", str(ROOT), "ls-files", "-z"], check=True, capture_output=True, text=True
+        ).stdout
         return sorted(name for name in listing.split("\0") if name and (ROOT / name).is_file())
     names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
     other = re.compile(r"^(?:\.(?!ci/)|build|findings/)|__pycache__")
@@ -64,13 +66,20 @@ def complain(problems):
 
 
 def long_files(texts):
-    return [f"{name}: {count} lines, at most {FILE_LINES_MAX}" for name, text in texts
-            if (count := len(text.splitlines())) > FILE_LINES_MAX]
+    return [
+        f"{name}: {count} lines, at most {FILE_LINES_MAX}"
+        for name, text in texts
+        if (count := len(text.splitlines())) > FILE_LINES_MAX
+    ]
 
 
 def long_lines(texts):
-    return [f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}" for name, text in texts
-            for number, line in enumerate(text.splitlines(), 1) if len(line) > COLUMNS_MAX]
+    return [
+        f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}"
+        for name, text in texts
+        for number, line in enumerate(text.splitlines(), 1)
+        if len(line) > COLUMNS_MAX
+    ]
 
 
 def cpp_functions(text):
@@ -107,15 +116,19 @@ def long_functions(texts):
         for line, count in sorted(functions):
             if count > FUNCTION_LINES_MAX and line > reported_to:
                 reported_to = line + count
-                found.append(f"{name}:{line}: a function of {count} lines, "
-                             f"at most {FUNCTION_LINES_MAX}")
+                found.append(
+                    f"{name}:{line}: a function of {count} lines, " f"at most {FUNCTION_LINES_MAX}"
+                )
     return found
 
 
 def places(pattern, texts):
-    return [f"{name}:{number}: {match.group()}" for name, text in texts
-            for number, line in enumerate(text.splitlines(), 1)
-            if (match := pattern.search(line))]
+    return [
+        f"{name}:{number}: {match.group()}"
+        for name, text in texts
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := pattern.search(line))
+    ]
 
 
 def forbidden_includes(texts):
@@ -135,13 +148,18 @@ def missing_commands(readme, root):
     """Paths that the README's code blocks and inline code name and that are not there."""
     code = "\n".join(re.findall(r"^```.*?^```|`[^`\n]+`", readme, re.S | re.M))
     missing = []
-    for path in sorted(set(re.findall(r"(?<![\w/.-])(?:tools|repro_cases|kernels|\.ci)/[\w./-]+",
-                                      code))):
+    for path in sorted(
+        set(re.findall(r"(?<![\w/.-])(?:tools|repro_cases|kernels|\.ci)/[\w./-]+", code))
+    ):
         target = root / path.rstrip("./")
         if not target.exists():
             missing.append(f"README.md: {path} does not exist")
-        elif path.startswith(("tools/", ".ci/")) and target.is_file() and not target.suffix \
-                and not os.access(target, os.X_OK):
+        elif (
+            path.startswith(("tools/", ".ci/"))
+            and target.is_file()
+            and not target.suffix
+            and not os.access(target, os.X_OK)
+        ):
             missing.append(f"README.md: {path} cannot be run")
     return missing
 
@@ -183,7 +201,8 @@ def test_limits_are_seen():
     at_most, over = "x\n" * FILE_LINES_MAX, "x\n" * (FILE_LINES_MAX + 1)
     assert long_files([("a.cc", at_most), ("b.cc", over)]) == ["b.cc: 601 lines, at most 600"]
     assert long_lines([("a.cc", "y" * 100 + "\n" + "y" * 101)]) == [
-        "a.cc:2: 101 columns, at most 100"]
+        "a.cc:2: 101 columns, at most 100"
+    ]
 
 
 @pytest.mark.parametrize("indent", ["", "  "])
@@ -194,7 +213,8 @@ def test_long_cpp_functions_are_seen(indent):
 
     assert long_functions([("a.cc", function(70))]) == []
     assert long_functions([("a.cc", function(71))]) == [
-        "a.cc:3: a function of 71 lines, at most 70"]
+        "a.cc:3: a function of 71 lines, at most 70"
+    ]
 
 
 def test_a_long_table_or_namespace_is_no_function():
@@ -216,14 +236,21 @@ def test_machine_paths_and_hosts_are_seen():
 
 
 def test_forbidden_includes_are_seen():
-    assert forbidden_includes([
-        ("harness/oracle/a.cc", "#include <torch/torch.h>"),
-        ("harness/real/a.cc", "#include <torch/torch.h>"),
-        ("harness/native/a.cc", '#include "harness/layout/layout.h"'),
-        ("harness/layout/a.cc", '#include "harness/base/check.h"\n#include "harness/case/case.h"'),
-    ]) == ["harness/oracle/a.cc:1: #include <torch",
-           'harness/native/a.cc:1: #include "harness/layout/',
-           'harness/layout/a.cc:2: #include "harness/']
+    assert forbidden_includes(
+        [
+            ("harness/oracle/a.cc", "#include <torch/torch.h>"),
+            ("harness/real/a.cc", "#include <torch/torch.h>"),
+            ("harness/native/a.cc", '#include "harness/layout/layout.h"'),
+            (
+                "harness/layout/a.cc",
+                '#include "harness/base/check.h"\n#include "harness/case/case.h"',
+            ),
+        ]
+    ) == [
+        "harness/oracle/a.cc:1: #include <torch",
+        'harness/native/a.cc:1: #include "harness/layout/',
+        'harness/layout/a.cc:2: #include "harness/',
+    ]
 
 
 def test_missing_readme_commands_are_seen(tmp_path):
@@ -231,4 +258,6 @@ def test_missing_readme_commands_are_seen(tmp_path):
     (tmp_path / "tools" / "fuzz").write_text("")
     readme = "tools/unquoted\n```sh\ntools/fuzz --seed 1\n```\nand `tools/gone x`."
     assert missing_commands(readme, tmp_path) == [
-        "README.md: tools/fuzz cannot be run", "README.md: tools/gone does not exist"]
+        "README.md: tools/fuzz cannot be run",
+        "README.md: tools/gone does not exist",
+    ]

@@ -1,7 +1,8 @@
 """Runs a case file the ordinary way: one process a rank under torchrun, gloo, nothing recorded.
 
 The other side of tools/bench. Usage:
-  python -m torch.distributed.run --standalone --nproc_per_node=N tools/torchrun_case.py CASE FP8_LIBRARY
+  python -m torch.distributed.run --standalone --nproc_per_node=N tools/torchrun_case.py CASE
+  FP8_LIBRARY
 
 CASE is JSON with all fields (`shardfuzz cases full`); FP8_LIBRARY holds the CPU kernels of the fp8
 operators. Gloo has no AVG, so FSDP2 is told to sum and divide.
@@ -63,7 +64,8 @@ def main():
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     world.mesh_for = lambda shape, names, _rank, device: dist.init_device_mesh(
-        device, tuple(shape), mesh_dim_names=tuple(names))
+        device, tuple(shape), mesh_dim_names=tuple(names)
+    )
     with open(case_path, encoding="utf-8") as file:
         case = json.load(file)
     program = run.RankProgram(case, rank, "cpu")

@@ -34,14 +34,11 @@ std::vector<Operation> operations_of(const Case& c) {
 
 int element_bytes(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32:
-      return 4;
+    case DType::kFloat32: return 4;
     case DType::kBFloat16:
-    case DType::kFloat16:
-      return 2;
+    case DType::kFloat16: return 2;
     case DType::kFloat8E4M3:
-    case DType::kUInt8:
-      return 1;
+    case DType::kUInt8: return 1;
   }
   SHARDFUZZ_CHECK(false, "dtype {} has no size", static_cast<int>(dtype));
 }

@@ -6,116 +6,79 @@ namespace shardfuzz {
 
 std::string_view name_of(DType value) {
   switch (value) {
-    case DType::kFloat32:
-      return "fp32";
-    case DType::kBFloat16:
-      return "bf16";
-    case DType::kFloat16:
-      return "fp16";
-    case DType::kFloat8E4M3:
-      return "fp8_e4m3";
-    case DType::kUInt8:
-      return "uint8";
+    case DType::kFloat32: return "fp32";
+    case DType::kBFloat16: return "bf16";
+    case DType::kFloat16: return "fp16";
+    case DType::kFloat8E4M3: return "fp8_e4m3";
+    case DType::kUInt8: return "uint8";
   }
   SHARDFUZZ_CHECK(false, "dtype {} has no name", static_cast<int>(value));
 }
 
 std::string_view name_of(CallPath value) {
   switch (value) {
-    case CallPath::kGroupedMm:
-      return "grouped_mm";
-    case CallPath::kGroupedMmNoOffs:
-      return "grouped_mm_no_offs";
-    case CallPath::kBmm:
-      return "bmm";
-    case CallPath::kLinear:
-      return "linear";
-    case CallPath::kMul:
-      return "mul";
+    case CallPath::kGroupedMm: return "grouped_mm";
+    case CallPath::kGroupedMmNoOffs: return "grouped_mm_no_offs";
+    case CallPath::kBmm: return "bmm";
+    case CallPath::kLinear: return "linear";
+    case CallPath::kMul: return "mul";
   }
   SHARDFUZZ_CHECK(false, "call path {} has no name", static_cast<int>(value));
 }
 
 std::string_view name_of(OpKind value) {
   switch (value) {
-    case OpKind::kForward:
-      return "forward";
-    case OpKind::kBackward:
-      return "backward";
-    case OpKind::kStep:
-      return "step";
-    case OpKind::kZeroGrad:
-      return "zero_grad";
-    case OpKind::kUnshard:
-      return "unshard";
-    case OpKind::kWaitUnshard:
-      return "wait_unshard";
-    case OpKind::kReshard:
-      return "reshard";
-    case OpKind::kPrefetchForward:
-      return "prefetch_forward";
-    case OpKind::kPrefetchBackward:
-      return "prefetch_backward";
-    case OpKind::kUnshardAsyncOp:
-      return "unshard_async_op";
-    case OpKind::kGradientSync:
-      return "gradient_sync";
-    case OpKind::kReshardAfterBackward:
-      return "reshard_after_backward";
-    case OpKind::kAllReduce:
-      return "all_reduce";
-    case OpKind::kFreeze:
-      return "freeze";
-    case OpKind::kUnfreeze:
-      return "unfreeze";
-    case OpKind::kSave:
-      return "save";
-    case OpKind::kLoad:
-      return "load";
-    case OpKind::kFullTensor:
-      return "full_tensor";
+    case OpKind::kForward: return "forward";
+    case OpKind::kBackward: return "backward";
+    case OpKind::kStep: return "step";
+    case OpKind::kZeroGrad: return "zero_grad";
+    case OpKind::kUnshard: return "unshard";
+    case OpKind::kWaitUnshard: return "wait_unshard";
+    case OpKind::kReshard: return "reshard";
+    case OpKind::kPrefetchForward: return "prefetch_forward";
+    case OpKind::kPrefetchBackward: return "prefetch_backward";
+    case OpKind::kUnshardAsyncOp: return "unshard_async_op";
+    case OpKind::kGradientSync: return "gradient_sync";
+    case OpKind::kReshardAfterBackward: return "reshard_after_backward";
+    case OpKind::kAllReduce: return "all_reduce";
+    case OpKind::kFreeze: return "freeze";
+    case OpKind::kUnfreeze: return "unfreeze";
+    case OpKind::kSave: return "save";
+    case OpKind::kLoad: return "load";
+    case OpKind::kFullTensor: return "full_tensor";
   }
   SHARDFUZZ_CHECK(false, "operation {} has no name", static_cast<int>(value));
 }
 
 std::string_view name_of(DataKind value) {
   switch (value) {
-    case DataKind::kInteger:
-      return "integer";
-    case DataKind::kNormal:
-      return "normal";
+    case DataKind::kInteger: return "integer";
+    case DataKind::kNormal: return "normal";
   }
   SHARDFUZZ_CHECK(false, "data kind {} has no name", static_cast<int>(value));
 }
 
 std::string_view name_of(OptimizerKind value) {
   switch (value) {
-    case OptimizerKind::kSgd:
-      return "sgd";
-    case OptimizerKind::kSgdMomentum:
-      return "sgd_momentum";
+    case OptimizerKind::kSgd: return "sgd";
+    case OptimizerKind::kSgdMomentum: return "sgd_momentum";
   }
   SHARDFUZZ_CHECK(false, "optimizer {} has no name", static_cast<int>(value));
 }
 
 std::string_view name_of(SchedulePolicy value) {
   switch (value) {
-    case SchedulePolicy::kRoundRobin:
-      return "round_robin";
-    case SchedulePolicy::kRandom:
-      return "random";
-    case SchedulePolicy::kPriority:
-      return "priority";
+    case SchedulePolicy::kRoundRobin: return "round_robin";
+    case SchedulePolicy::kRandom: return "random";
+    case SchedulePolicy::kPriority: return "priority";
   }
   SHARDFUZZ_CHECK(false, "schedule policy {} has no name", static_cast<int>(value));
 }
 
 std::string_view name_of(Delivery value) {
   switch (value) {
-    case Delivery::kEarly:
-      return "early";
-    case Delivery::kLate:
-      return "late";
+    case Delivery::kEarly: return "early";
+    case Delivery::kLate: return "late";
   }
   SHARDFUZZ_CHECK(false, "delivery {} has no name", static_cast<int>(value));
 }
@@ -189,24 +152,19 @@ OpArguments arguments_of(OpKind kind) {
     case OpKind::kStep:
     case OpKind::kZeroGrad:
     case OpKind::kSave:
-    case OpKind::kLoad:
-      return {};
+    case OpKind::kLoad: return {};
     case OpKind::kWaitUnshard:
     case OpKind::kReshard:
     case OpKind::kPrefetchForward:
-    case OpKind::kPrefetchBackward:
-      return {.group = true};
+    case OpKind::kPrefetchBackward: return {.group = true};
     case OpKind::kUnshard:
-    case OpKind::kUnshardAsyncOp:
-      return {.group = true, .flag = true};
+    case OpKind::kUnshardAsyncOp: return {.group = true, .flag = true};
     case OpKind::kGradientSync:
     case OpKind::kReshardAfterBackward:
-    case OpKind::kAllReduce:
-      return {.flag = true};
+    case OpKind::kAllReduce: return {.flag = true};
     case OpKind::kFreeze:
     case OpKind::kUnfreeze:
-    case OpKind::kFullTensor:
-      return {.group = true, .param = true};
+    case OpKind::kFullTensor: return {.group = true, .param = true};
   }
   SHARDFUZZ_CHECK(false, "operation {} has no arguments", static_cast<int>(kind));
 }

@@ -26,24 +26,16 @@ constexpr std::string_view kSchemaFile = "repro_cases/schema.json";
 // What a person would call the value: "an integer 3", "the text 'abc'".
 std::string described(const json& node) {
   switch (node.type()) {
-    case json::value_t::null:
-      return "null";
-    case json::value_t::object:
-      return "an object";
-    case json::value_t::array:
-      return "an array";
-    case json::value_t::string:
-      return "the text " + in_quotes(node.get_ref<const std::string&>());
-    case json::value_t::boolean:
-      return node.get<bool>() ? "true" : "false";
+    case json::value_t::null: return "null";
+    case json::value_t::object: return "an object";
+    case json::value_t::array: return "an array";
+    case json::value_t::string: return "the text " + in_quotes(node.get_ref<const std::string&>());
+    case json::value_t::boolean: return node.get<bool>() ? "true" : "false";
     case json::value_t::number_integer:
-    case json::value_t::number_unsigned:
-      return "the integer " + node.dump();
-    case json::value_t::number_float:
-      return "the number " + node.dump();
+    case json::value_t::number_unsigned: return "the integer " + node.dump();
+    case json::value_t::number_float: return "the number " + node.dump();
     case json::value_t::binary:
-    case json::value_t::discarded:
-      break;
+    case json::value_t::discarded: break;
   }
   return "something else";
 }

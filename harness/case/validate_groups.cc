@@ -106,12 +106,9 @@ std::size_t dims_of(CallPath call) {
   switch (call) {
     case CallPath::kGroupedMm:
     case CallPath::kGroupedMmNoOffs:
-    case CallPath::kBmm:
-      return 3;
-    case CallPath::kLinear:
-      return 2;
-    case CallPath::kMul:
-      return 0;  // any
+    case CallPath::kBmm: return 3;
+    case CallPath::kLinear: return 2;
+    case CallPath::kMul: return 0;  // any
   }
   SHARDFUZZ_CHECK(false, "call path {} has no rank", static_cast<int>(call));
 }

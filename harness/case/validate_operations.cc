@@ -73,9 +73,7 @@ Status check_order(const Case& c, const Operation& op, const std::string& path, 
       if (earlier->unsharding.erase(op.group) > 0) return Done{};
       return broken(path, fmt::format("no async unshard of group '{}' is waiting here", op.group),
                     R"(put {"op": "unshard", "group": ..., "flag": true} before it)");
-    case OpKind::kSave:
-      earlier->saved = true;
-      return Done{};
+    case OpKind::kSave: earlier->saved = true; return Done{};
     case OpKind::kLoad:
       if (earlier->saved) return Done{};
       return broken(path, "nothing was saved before this load", "put \"save\" before it");
@@ -99,8 +97,7 @@ Status check_order(const Case& c, const Operation& op, const std::string& path, 
     case OpKind::kReshardAfterBackward:
     case OpKind::kFreeze:
     case OpKind::kUnfreeze:
-    case OpKind::kFullTensor:
-      return Done{};
+    case OpKind::kFullTensor: return Done{};
   }
   SHARDFUZZ_CHECK(false, "operation {} has no rule", static_cast<int>(op.kind));
 }

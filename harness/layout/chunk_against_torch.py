@@ -7,11 +7,16 @@ import subprocess
 import sys
 
 import torch
-from torch.distributed.fsdp._fully_shard._fsdp_common import _chunk_with_empty, _get_dim0_padded_size
+from torch.distributed.fsdp._fully_shard._fsdp_common import (
+    _chunk_with_empty,
+    _get_dim0_padded_size,
+)
 
 
 def main():
-    lines = subprocess.run([sys.argv[1]], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(
+        [sys.argv[1]], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     checked = 0
     for line in lines:
         total, ranks, padded, *parts = line.split()
@@ -28,7 +33,9 @@ def main():
         full = _get_dim0_padded_size(torch.Size([total]), ranks)
         assert full[0] == padded * ranks, (total, ranks, full)
     assert len(lines) == 65 * 16, len(lines)
-    print(f"{len(lines)} splits, {checked} shards: the algebra agrees with torch {torch.__version__}")
+    print(
+        f"{len(lines)} splits, {checked} shards: the algebra agrees with torch {torch.__version__}"
+    )
 
 
 if __name__ == "__main__":

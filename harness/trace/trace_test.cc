@@ -29,8 +29,7 @@ Call call_of(int rank) {
           .reduce = "avg"};
 }
 
-// One event of every kind, in the order of Payload; no field at its default.
-std::vector<Payload> one_of_each() {
+std::vector<Payload> first_kinds() {
   return {
       Sharded{.group = "experts",
               .param = "w",
@@ -75,6 +74,11 @@ std::vector<Payload> one_of_each() {
                 .requires_grad = false,
                 .slots = {"e", "f"},
                 .tags = 2},
+  };
+}
+
+std::vector<Payload> other_kinds() {
+  return {
       Storage{.group = "experts",
               .param = "w",
               .at = "forward",
@@ -116,6 +120,13 @@ std::vector<Payload> one_of_each() {
       Finished{},
       Stuck{.step_bound = true, .ranks = {{0, "waits", "all_gather 3"}, {1, "raised", ""}}},
   };
+}
+
+// One event of every kind, in the order of Payload; no field at its default.
+std::vector<Payload> one_of_each() {
+  std::vector<Payload> all = first_kinds();
+  for (const Payload& payload : other_kinds()) all.push_back(payload);
+  return all;
 }
 
 Trace full_trace() {

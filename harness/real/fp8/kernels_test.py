@@ -56,7 +56,8 @@ def same(ours, reference):
     if ours.dtype == E4M3:
         a, b = (
             torch.where((codes & 0x7F) == 0x7F, 0x7F, codes)
-            for codes in (ours.view(torch.uint8), reference.view(torch.uint8)))
+            for codes in (ours.view(torch.uint8), reference.view(torch.uint8))
+        )
         assert torch.equal(a, b)
     else:
         assert ours.dtype == reference.dtype
@@ -66,8 +67,12 @@ def same(ours, reference):
 def along(tensor, dim):
     """torchao's eager chain: (bytes, scales with a size-1 dim)."""
     scales = tensor_to_scale(
-        tensor, E4M3, scaling_granularity=ScalingGranularity.AXISWISE, axiswise_dim=dim,
-        round_scales_to_power_of_2=True)
+        tensor,
+        E4M3,
+        scaling_granularity=ScalingGranularity.AXISWISE,
+        axiswise_dim=dim,
+        round_scales_to_power_of_2=True,
+    )
     return to_fp8_saturated(tensor.to(torch.float32) * scales, E4M3), scales
 
 
@@ -130,7 +135,8 @@ def test_rowwise_transpose_rhs(seed, dtype):
     same(scales, reference_scales.squeeze(1))
     assert data.stride() == (n * k, 1, n) and scales.shape == (e, k)
     other, other_scales = ao_kernels.triton_fp8_rowwise_3d_transpose_rhs(
-        spread(x, chooser), E4M3, True)
+        spread(x, chooser), E4M3, True
+    )
     same(other, data)
     same(other_scales, scales)
 
@@ -167,7 +173,8 @@ def test_per_group_colwise(seed, dtype):
         assert data.stride() == (1, tokens) and scales.shape == (x.shape[1] * len(ends),)
     if all(b > a for a, b in zip([0] + ends, ends)):
         reference, reference_scales = ao_utils.torch_to_float8_per_group_colwise(
-            first, int32(ends), E4M3, True)
+            first, int32(ends), E4M3, True
+        )
         same(out[0][: ends[-1]], reference[: ends[-1]])
         same(out[1], reference_scales)
 
@@ -181,7 +188,8 @@ def test_per_group_rowwise(seed, dtype):
     x = spread(rows(generator, (m, tokens), dtype), chooser)
     data, scales = ao_kernels.triton_fp8_per_group_rowwise_scales(x, int32(ends), E4M3, True)
     reference, reference_scales = ao_utils.torch_to_float8_per_group_rowwise(
-        x, int32(ends), E4M3, True)
+        x, int32(ends), E4M3, True
+    )
     same(data, reference)
     same(scales, reference_scales)
     assert data.stride() == (tokens, 1)
@@ -201,7 +209,8 @@ def test_unrounded_scales():
     x = rows(torch.Generator().manual_seed(1), (64, 32), torch.float32)
     data, scales = ao_kernels.triton_fp8_rowwise_2d_scale_and_cast(x, E4M3, False)
     reference_scales = tensor_to_scale(
-        x, E4M3, scaling_granularity=ScalingGranularity.AXISWISE, axiswise_dim=-1)
+        x, E4M3, scaling_granularity=ScalingGranularity.AXISWISE, axiswise_dim=-1
+    )
     same(scales, reference_scales)
     same(data, to_fp8_saturated(x * reference_scales, E4M3))
 
@@ -281,20 +290,25 @@ def operands(kind, make, generator, chooser):
         ends = random_ends(chooser, groups, tokens, 1)
         a, b = make(generator, (tokens, k)), transposed(make(generator, (groups, n, k)))
         sa, sb = powers(generator, (tokens,)), powers(generator, (groups, n))
-        parts = [(a[s:e], b[i], sa[s:e], sb[i], slice(s, e))
-                 for i, (s, e) in enumerate(slices(ends))]
+        parts = [
+            (a[s:e], b[i], sa[s:e], sb[i], slice(s, e)) for i, (s, e) in enumerate(slices(ends))
+        ]
     elif kind == "2d2d":
         ends = random_ends(chooser, groups, tokens)
         a, b = make(generator, (m, tokens)), transposed(make(generator, (n, tokens)))
         sa, sb = powers(generator, (groups * m,)), powers(generator, (groups * n,))
-        parts = [(a[:, s:e], b[s:e], sa[i * m:(i + 1) * m], sb[i * n:(i + 1) * n], i)
-                 for i, (s, e) in enumerate(slices(ends))]
+        parts = [
+            (a[:, s:e], b[s:e], sa[i * m : (i + 1) * m], sb[i * n : (i + 1) * n], i)
+            for i, (s, e) in enumerate(slices(ends))
+        ]
     elif kind == "3d2d":
         ends = random_ends(chooser, groups, tokens)
         a, b = make(generator, (groups, m, k)), transposed(make(generator, (tokens, k)))
         sa, sb = powers(generator, (groups, m)), powers(generator, (tokens,))
-        parts = [(a[i], b[:, s:e], sa[i], sb[s:e], (slice(None), slice(s, e)))
-                 for i, (s, e) in enumerate(slices(ends))]
+        parts = [
+            (a[i], b[:, s:e], sa[i], sb[s:e], (slice(None), slice(s, e)))
+            for i, (s, e) in enumerate(slices(ends))
+        ]
     else:
         ends = None
         a, b = make(generator, (groups, m, k)), transposed(make(generator, (groups, n, k)))
@@ -306,7 +320,8 @@ def operands(kind, make, generator, chooser):
 def multiply(a, b, scale_a, scale_b, ends, **options):
     offs = None if ends is None else int32(ends)
     return torch._scaled_grouped_mm(
-        a, b, scale_a, scale_b, offs, out_dtype=torch.bfloat16, use_fast_accum=True, **options)
+        a, b, scale_a, scale_b, offs, out_dtype=torch.bfloat16, use_fast_accum=True, **options
+    )
 
 
 def double(tensor):
@@ -366,7 +381,8 @@ def test_rows_beyond_the_last_group_are_not_written():
     try:
         out = multiply(a, b, torch.ones(48), torch.ones(2, 32), [5, 20])
         bytes_, _ = ao_kernels.triton_fp8_per_group_colwise_scales(
-            torch.ones(48, 16), int32([5, 20]), E4M3, True)
+            torch.ones(48, 16), int32([5, 20]), E4M3, True
+        )
     finally:
         torch.use_deterministic_algorithms(False)
     assert out[20:].isnan().all() and not out[:20].isnan().any()
@@ -394,7 +410,8 @@ REFUSED = {
     "ends at 64, outside": dict(ends=lambda e: [16, 64]),
     "before its start": dict(ends=lambda e: [32, 16]),
     "aligned to 16 bytes": dict(
-        a=lambda a: torch.cat([a.flatten(), a[0]])[8:8 + 48 * 32].view(48, 32)),
+        a=lambda a: torch.cat([a.flatten(), a[0]])[8 : 8 + 48 * 32].view(48, 32)
+    ),
 }
 
 
@@ -402,8 +419,13 @@ REFUSED = {
 def test_matmul_refuses(message):
     generator = torch.Generator().manual_seed(0)
     change = dict(REFUSED[message])
-    case = dict(a=integers(generator, (48, 32)), b=transposed(integers(generator, (2, 32, 32))),
-                sa=torch.ones(48), sb=torch.ones(2, 32), ends=[16, 48])
+    case = dict(
+        a=integers(generator, (48, 32)),
+        b=transposed(integers(generator, (2, 32, 32))),
+        sa=torch.ones(48),
+        sb=torch.ones(2, 32),
+        ends=[16, 48],
+    )
     multiply(*case.values())
     for name in list(change):
         if callable(change[name]):
@@ -460,7 +482,8 @@ def test_forward_and_backward_of_the_wrapper(ends, dtype):
     weight = torch.randn(experts, n, k, generator=generator).to(dtype)
     grad = torch.randn(tokens, n, generator=generator).to(torch.bfloat16)
     wrapped = torch.nn.Parameter(
-        Float8TrainingWeightWrapperTensor(weight.clone(), Float8TrainingOpConfig()))
+        Float8TrainingWeightWrapperTensor(weight.clone(), Float8TrainingOpConfig())
+    )
     out = torch._grouped_mm(x, wrapped.transpose(-2, -1), offs=int32(ends))
     out.backward(grad)
     expected, expected_x, expected_weight = expected_training_step(x.detach(), weight, grad, ends)

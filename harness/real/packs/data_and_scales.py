@@ -1,9 +1,11 @@
-"""An extension of our own that gathers two tensors: data in bfloat16 and one fp32 scale for each row.
+"""An extension of our own that gathers two tensors: data in bfloat16 and one fp32 scale for each
+row.
 
 The scale is a power of two, so small integers survive exactly and every rank count gives the same
 values. The post hook puts the values, in the compute dtype, into a tensor of its own.
 
-The hook takes one argument on purpose. PyTorch checks what a hook with five arguments sends on ranks
+The hook takes one argument on purpose. PyTorch checks what a hook with five arguments sends on
+ranks
 whose shard is short, and wants every tensor in the padded shard's shape, which a scale for each row
 never has. The tensor therefore remembers how many rows the whole has, and pads by itself.
 """
@@ -35,8 +37,14 @@ class ScaledRows(torch.Tensor):
     @staticmethod
     def __new__(cls, data, rows):
         self = torch.Tensor._make_wrapper_subclass(
-            cls, data.size(), strides=data.stride(), storage_offset=data.storage_offset(),
-            dtype=data.dtype, layout=data.layout, device=data.device)
+            cls,
+            data.size(),
+            strides=data.stride(),
+            storage_offset=data.storage_offset(),
+            dtype=data.dtype,
+            layout=data.layout,
+            device=data.device,
+        )
         self._data, self._rows = data, rows
         return self
 

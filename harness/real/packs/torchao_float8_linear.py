@@ -1,8 +1,11 @@
-"""torchao.float8's linear weight with fp8 all-gather (Float8LinearConfig.enable_fsdp_float8_all_gather).
+"""torchao.float8's linear weight with fp8 all-gather
+(Float8LinearConfig.enable_fsdp_float8_all_gather).
 
 The sharded weight stays in the original dtype; its hook reduces the largest absolute value over the
-mesh, casts the shard to fp8 with the scale that follows, and sends one byte an element. The hook has
-one argument (torchao 0.18), so nothing checks what it sends: a rank with fewer rows sends less, and a
+mesh, casts the shard to fp8 with the scale that follows, and sends one byte an element. The hook
+has
+one argument (torchao 0.18), so nothing checks what it sends: a rank with fewer rows sends less,
+and a
 rank without rows cannot even take its largest value (pytorch/ao#1938, pytorch/ao#3982).
 """
 
@@ -63,10 +66,15 @@ class TorchaoFloat8Linear(Pack):
         return [(tuple(padded_shape), _FP8)]
 
     def plain(self, data, dtype, hook):
-        # The cast comes before param_dtype, as on the ranks; the largest value of all shards is that
+        # The cast comes before param_dtype, as on the ranks; the largest value of all shards is
+        # that
         # of the whole.
-        whole = hp_tensor_to_float8_dynamic(data, _FP8, _MM_CONFIG, gemm_input_role=GemmInputRole.WEIGHT)
-        return Float8TrainingTensor(whole._data, whole._scale, dtype, _MM_CONFIG, GemmInputRole.WEIGHT)
+        whole = hp_tensor_to_float8_dynamic(
+            data, _FP8, _MM_CONFIG, gemm_input_role=GemmInputRole.WEIGHT
+        )
+        return Float8TrainingTensor(
+            whole._data, whole._scale, dtype, _MM_CONFIG, GemmInputRole.WEIGHT
+        )
 
 
 PACK = TorchaoFloat8Linear()

@@ -42,7 +42,7 @@ class Padded(Shipped):
             return (data,), ()
         padded = data.new_empty((rows, *data.shape[1:]))
         padded[: data.shape[0]] = data
-        _shardfuzz.write_tags(padded[data.shape[0]:])
+        _shardfuzz.write_tags(padded[data.shape[0] :])
         return (padded,), ()
 
 
@@ -77,4 +77,3 @@ class TorchaoMoeFp8(Pack):
 
 
 PACK = TorchaoMoeFp8()
-

@@ -1,4 +1,5 @@
-"""The module that a case describes: a root and units that it calls in order, each with its parameters."""
+"""The module that a case describes: a root and units that it calls in order, each with its
+parameters."""
 
 import _shardfuzz
 import torch
@@ -136,7 +137,8 @@ def _input(case, rank, step, micro, group, param):
 def inputs_of(case, rank, step, micro):
     return {
         group["name"]: {
-            param["name"]: _input(case, rank, step, micro, group, param) for param in group["params"]
+            param["name"]: _input(case, rank, step, micro, group, param)
+            for param in group["params"]
         }
         for group in case["groups"]
     }

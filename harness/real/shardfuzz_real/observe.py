@@ -35,7 +35,17 @@ def dtype_name(dtype):
 class Watched:
     """A parameter under observation: its names in the case and the facts that events repeat."""
 
-    __slots__ = ("declared", "fsdp", "group", "hook", "name", "pack", "shard_dim", "spec", "written")
+    __slots__ = (
+        "declared",
+        "fsdp",
+        "group",
+        "hook",
+        "name",
+        "pack",
+        "shard_dim",
+        "spec",
+        "written",
+    )
 
     def __init__(self, fsdp, group, spec, pack):
         self.fsdp, self.group, self.spec, self.pack = fsdp, group["name"], spec, pack
@@ -55,7 +65,8 @@ class Rank:
 
     def emit(self, kind, data):
         self.events.append(
-            (_shardfuzz.next_index(), self.rank, self.step, self.operation, self.phase, kind, data))
+            (_shardfuzz.next_index(), self.rank, self.step, self.operation, self.phase, kind, data)
+        )
 
     def place(self, step, operation, phase):
         self.step, self.operation, self.phase = step, operation, phase
@@ -99,9 +110,15 @@ def _write_pre_all_gather(rank, watched, inputs, arguments):
     if watched.declared is None:
         orig, param_dtype = _dtypes(fsdp)
         watched.declared = [
-            {"shape": list(shape), "dtype": dtype_name(dtype), "bytes": _size(shape) * dtype.itemsize,
-             "digest": ""}
-            for shape, dtype in pack.declared(watched.hook, fsdp.padded_sharded_param_size, orig, param_dtype)
+            {
+                "shape": list(shape),
+                "dtype": dtype_name(dtype),
+                "bytes": _size(shape) * dtype.itemsize,
+                "digest": "",
+            }
+            for shape, dtype in pack.declared(
+                watched.hook, fsdp.padded_sharded_param_size, orig, param_dtype
+            )
         ]
     post_forward = fsdp.sharded_state == ShardedState.SHARDED_POST_FORWARD
     rows_digest = local_digest = ""
@@ -115,16 +132,19 @@ def _write_pre_all_gather(rank, watched, inputs, arguments):
         if pack.gathers_values:
             local = pack.local_data(fsdp._sharded_local_tensor)
             local_digest = _shardfuzz.digest(local.to(inputs[0].dtype))
-    rank.emit("pre_all_gather", {
-        "group": watched.group,
-        "param": watched.name,
-        "hook_arguments": arguments,
-        "from_post_forward": post_forward,
-        "inputs": [note(t) for t in inputs],
-        "declared": watched.declared,
-        "rows_digest": rows_digest,
-        "local_digest": local_digest,
-    })
+    rank.emit(
+        "pre_all_gather",
+        {
+            "group": watched.group,
+            "param": watched.name,
+            "hook_arguments": arguments,
+            "from_post_forward": post_forward,
+            "inputs": [note(t) for t in inputs],
+            "declared": watched.declared,
+            "rows_digest": rows_digest,
+            "local_digest": local_digest,
+        },
+    )
     watched.written = True
 
 
@@ -181,7 +201,8 @@ def _wrap_foreach_path():
 
 
 def watch_hooks(tensor_type):
-    """Wraps a subclass's pre-all-gather hook, once for each class; inspect.signature still sees it."""
+    """Wraps a subclass's pre-all-gather hook, once for each class; inspect.signature still sees
+    it."""
     original = tensor_type.__dict__.get("fsdp_pre_all_gather")
     if original is None:
         for base in tensor_type.__mro__[1:]:
@@ -237,20 +258,23 @@ def _write_unsharded(rank, watched):
     storage = data.untyped_storage().nbytes()
     needed = _needed_bytes(data)
     readable = storage >= needed
-    rank.emit("unsharded", {
-        "group": watched.group,
-        "param": watched.name,
-        "shape": list(param.shape),
-        "stride": list(param.stride()),
-        "dtype": dtype_name(param.dtype),
-        "type": type(value).__name__,
-        "expected_type": watched.pack.unsharded_type(watched.hook),
-        "storage_bytes": storage,
-        "needed_bytes": needed,
-        "requires_grad": param.requires_grad,
-        "slots": _slots(watched, slots_data) if readable else [],
-        "tags": _shardfuzz.count_tags(data) if readable else 0,
-    })
+    rank.emit(
+        "unsharded",
+        {
+            "group": watched.group,
+            "param": watched.name,
+            "shape": list(param.shape),
+            "stride": list(param.stride()),
+            "dtype": dtype_name(param.dtype),
+            "type": type(value).__name__,
+            "expected_type": watched.pack.unsharded_type(watched.hook),
+            "storage_bytes": storage,
+            "needed_bytes": needed,
+            "requires_grad": param.requires_grad,
+            "slots": _slots(watched, slots_data) if readable else [],
+            "tags": _shardfuzz.count_tags(data) if readable else 0,
+        },
+    )
 
 
 def _wrap_unsharded():
@@ -281,13 +305,18 @@ def _storage_bytes(tensors):
 def write_storage(rank, watched, at):
     fsdp = watched.fsdp
     kept = getattr(fsdp, "_sharded_post_forward_param_data", None)
-    rank.emit("storage", {
-        "group": watched.group,
-        "param": watched.name,
-        "at": at,
-        "unsharded_bytes": _storage_bytes([*fsdp.all_gather_outputs, *fsdp._unsharded_inner_tensors]),
-        "post_forward_bytes": kept.untyped_storage().nbytes() if kept is not None else 0,
-    })
+    rank.emit(
+        "storage",
+        {
+            "group": watched.group,
+            "param": watched.name,
+            "at": at,
+            "unsharded_bytes": _storage_bytes(
+                [*fsdp.all_gather_outputs, *fsdp._unsharded_inner_tensors]
+            ),
+            "post_forward_bytes": kept.untyped_storage().nbytes() if kept is not None else 0,
+        },
+    )
 
 
 def _wrap_reshard(name):

@@ -1,6 +1,7 @@
 """What a pack is: how to build and call one kind of parameter under test.
 
-A pack is a Python file that defines `PACK`, an instance of a subclass of `Pack`. The facts that a case
+A pack is a Python file that defines `PACK`, an instance of a subclass of `Pack`. The facts that a
+case
 needs without Python (harness/case/pack_info.h) are class attributes here; a test compares the two.
 """
 
@@ -21,16 +22,18 @@ class Pack:
     needs_param_dtype = False
     gathers_values = True
     has_scales = False
-    gathered_item_bytes = 0          # of the first gathered tensor; 0: that of the dtype it sends
-    gathered_scale_bytes_a_row = 0   # of the second, for each row of the padded shard
-    hook_all_reduce_elements = 0     # of an all-reduce, in the original dtype, that the hook issues
-    holds_values = False             # keeps the values in the compute dtype beside what was gathered
+    gathered_item_bytes = 0  # of the first gathered tensor; 0: that of the dtype it sends
+    gathered_scale_bytes_a_row = 0  # of the second, for each row of the padded shard
+    hook_all_reduce_elements = 0  # of an all-reduce, in the original dtype, that the hook issues
+    holds_values = False  # keeps the values in the compute dtype beside what was gathered
 
-    # A method (path, x, offs, w) -> output, where using the parameter takes more than the call path.
+    # A method (path, x, offs, w) -> output, where using the parameter takes more than the call
+    # path.
     call = None
 
     def build(self, data, hook):
-        """The full parameter made of `data` (original dtype), as a user would before fully_shard."""
+        """The full parameter made of `data` (original dtype), as a user would before
+        fully_shard."""
         return data
 
     def local_data(self, local):
@@ -44,7 +47,8 @@ class Pack:
         return "Tensor"
 
     def gathered(self, unsharded):
-        """The plain tensors inside an unsharded parameter, in the order in which they are gathered."""
+        """The plain tensors inside an unsharded parameter, in the order in which they are
+        gathered."""
         return (unsharded,)
 
     def slots_data(self, unsharded, outputs):
@@ -66,8 +70,12 @@ class Pack:
             "name": self.name,
             "about": self.about,
             "hooks": [
-                {"name": name, "arguments": facts["arguments"], "control": facts.get("control", False),
-                 "casts": facts.get("casts", True)}
+                {
+                    "name": name,
+                    "arguments": facts["arguments"],
+                    "control": facts.get("control", False),
+                    "casts": facts.get("casts", True),
+                }
                 for name, facts in self.hooks.items()
             ],
             "calls": list(self.calls),

@@ -1,15 +1,19 @@
 """The plain module on one device: what every rank's outputs, gradients and updates should be (P6).
 
-It runs after the ranks, from what they kept. Each forward starts from the weights that the ranks really
-held (so one wrong step does not taint the next), each rank's own batch goes through the plain module in
+It runs after the ranks, from what they kept. Each forward starts from the weights that the ranks
+really
+held (so one wrong step does not taint the next), each rank's own batch goes through the plain
+module in
 param_dtype, and the gradients are combined in float64. What must then be equal:
 
   output     bitwise: the same kernels on the same gathered weights; FSDP must not change a bit
-  gradient   bitwise where the data are integers, the group a power of two, the reduction in fp32 and
+  gradient   bitwise where the data are integers, the group a power of two, the reduction in fp32
+  and
              nothing is accumulated in a narrower dtype; else within
              (ranks + 2) * eps(reduce) * S + terms * (eps(original) + eps(param)) * S,
              S the mean over ranks of the summed |gradient|, terms the backwards added up
-  parameter  bitwise: the optimizer is elementwise, so each rank's shard follows from its own gradient
+  parameter  bitwise: the optimizer is elementwise, so each rank's shard follows from its own
+  gradient
 """
 
 import _shardfuzz
@@ -19,7 +23,12 @@ from torch import nn
 from . import model as models
 from .pack import DTYPES, PACKS
 
-_EPS = {torch.float32: 2.0**-23, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-10, torch.float64: 0.0}
+_EPS = {
+    torch.float32: 2.0**-23,
+    torch.bfloat16: 2.0**-8,
+    torch.float16: 2.0**-10,
+    torch.float64: 0.0,
+}
 
 
 def check(case, programs):
@@ -35,7 +44,8 @@ class _Reference:
         self.events = []
         self.params = {
             f"{group['name']}.{param['name']}": (group, param)
-            for group in case["groups"] for param in group["params"]
+            for group in case["groups"]
+            for param in group["params"]
         }
         self.world = len(programs)
         shape, names = case["mesh"]["shape"], case["mesh"]["dim_names"]
@@ -48,7 +58,7 @@ class _Reference:
 
     def run(self):
         self.required = {key: param["requires_grad"] for key, (_, param) in self.params.items()}
-        self.pending, self.reduced = {}, {}   # by parameter: sums over unsynced, reduced backwards
+        self.pending, self.reduced = {}, {}  # by parameter: sums over unsynced, reduced backwards
         self.synced = self.all_reduce = True
         self.losses = []
         self.terms = 0  # backwards that went into the gradients since zero_grad
@@ -76,8 +86,9 @@ class _Reference:
         for rank, program in enumerate(self.programs):
             outputs = _plain_forward(self.case, rank, weights, program.inputs[number])
             self.compare_outputs(rank, step, program.outputs[number][2], outputs)
-            losses.append(models.loss_of(self.case, rank, step, micro, torch.ones(4),
-                                         [y for _, y in outputs]))
+            losses.append(
+                models.loss_of(self.case, rank, step, micro, torch.ones(4), [y for _, y in outputs])
+            )
         self.losses.append((weights, losses))
 
     def on_backward(self, step, operation, number):
@@ -146,14 +157,35 @@ class _Reference:
     def compare_outputs(self, rank, step, digests, outputs):
         for (key, output), digest in zip(outputs, digests):
             if _shardfuzz.digest(output) != digest:
-                self.emit(rank, step, "reference", self.note(key, "output", exact=True, differing=1))
+                self.emit(
+                    rank, step, "reference", self.note(key, "output", exact=True, differing=1)
+                )
 
-    def note(self, key, what, exact=False, missing=False, differing=0, first=-1, got=0.0, want=0.0,
-             headroom=0.0):
+    def note(
+        self,
+        key,
+        what,
+        exact=False,
+        missing=False,
+        differing=0,
+        first=-1,
+        got=0.0,
+        want=0.0,
+        headroom=0.0,
+    ):
         group, param = key.split(".")
-        return {"group": group, "param": param, "what": what, "exact": exact, "missing": missing,
-                "differing": differing, "first": first, "got": got, "want": want,
-                "headroom": headroom}
+        return {
+            "group": group,
+            "param": param,
+            "what": what,
+            "exact": exact,
+            "missing": missing,
+            "differing": differing,
+            "first": first,
+            "got": got,
+            "want": want,
+            "headroom": headroom,
+        }
 
     def compare_gradient(self, step, key, number):
         group, param = self.params[key]
@@ -164,20 +196,29 @@ class _Reference:
         present = [owner is not None for owner in owners]
         if expected is None or not all(present):
             if any(present) != (expected is not None) or (any(present) and not all(present)):
-                self.emit(present.index(expected is None) if (expected is None) in present else 0, step,
-                          "reference", self.note(key, "gradient", missing=True))
+                self.emit(
+                    present.index(expected is None) if (expected is None) in present else 0,
+                    step,
+                    "reference",
+                    self.note(key, "gradient", missing=True),
+                )
             return
         total, size = expected
         orig = DTYPES[param["dtype"]]
         reduce = self.reduce_dtype(group, param)
         compute = DTYPES[group["mixed_precision"]["param_dtype"] or param["dtype"]]
         wide = orig == compute == torch.float32
-        exact = (self.integer and self.power_of_two and reduce == torch.float32
-                 and (self.terms == 1 or wide))
+        exact = (
+            self.integer
+            and self.power_of_two
+            and reduce == torch.float32
+            and (self.terms == 1 or wide)
+        )
         bound = None
         if not exact:
-            bound = size * ((self.world + 2) * _EPS[reduce]
-                            + self.terms * (2 * _EPS[orig] + _EPS[compute]))
+            bound = size * (
+                (self.world + 2) * _EPS[reduce] + self.terms * (2 * _EPS[orig] + _EPS[compute])
+            )
         for replica in range(self.world // self.shards):
             part = owners[replica * self.shards : (replica + 1) * self.shards]
             got = torch.cat(part, dim=param["shard_dim"])
@@ -206,10 +247,21 @@ class _Reference:
             headroom = round(float(share.max()), 4) if share.numel() else 0.0
         count = int(wrong.sum())
         first = int(wrong.view(-1).to(torch.int8).argmax()) if count else -1
-        self.emit(rank, step, "reference", self.note(
-            key, what, exact=bound is None, differing=count, first=first,
-            got=_finite(got.reshape(-1)[first]) if count else 0.0,
-            want=_finite(want.reshape(-1)[first]) if count else 0.0, headroom=headroom))
+        self.emit(
+            rank,
+            step,
+            "reference",
+            self.note(
+                key,
+                what,
+                exact=bound is None,
+                differing=count,
+                first=first,
+                got=_finite(got.reshape(-1)[first]) if count else 0.0,
+                want=_finite(want.reshape(-1)[first]) if count else 0.0,
+                headroom=headroom,
+            ),
+        )
 
     def finals(self):
         """The full parameters at the end, for comparing meshes (P12)."""
@@ -219,11 +271,18 @@ class _Reference:
             full = self.full(key, locals_)
             flat = full.float().reshape(-1)
             group, param = key.split(".")
-            self.emit(-1, self.case["steps"] - 1, "final", {
-                "group": group, "param": param, "digest": _shardfuzz.digest(full),
-                "exact": exact and self.reduce_dtype(*self.params[key]) == torch.float32,
-                "sample": [_finite(v) for v in flat[:: max(1, flat.numel() // 16)][:16]],
-            })
+            self.emit(
+                -1,
+                self.case["steps"] - 1,
+                "final",
+                {
+                    "group": group,
+                    "param": param,
+                    "digest": _shardfuzz.digest(full),
+                    "exact": exact and self.reduce_dtype(*self.params[key]) == torch.float32,
+                    "sample": [_finite(v) for v in flat[:: max(1, flat.numel() // 16)][:16]],
+                },
+            )
 
 
 def _finite(value):

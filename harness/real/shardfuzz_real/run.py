@@ -34,12 +34,12 @@ class RankProgram:
         self.case, self.rank, self.device = case, rank, device
         self.log = observe.start(rank)
         self.losses, self.micro, self.saved, self.handles = [], 0, None, {}
-        self.forwards = []   # (step, micro, {param key: local shard}) for the reference
+        self.forwards = []  # (step, micro, {param key: local shard}) for the reference
         self.gradients = []  # (step, operation, {param key: gradient}) for the reference
-        self.updates = []    # (step, operation, shards before, momenta, gradients, shards after)
-        self.inputs = []     # of each forward, as models.inputs_of gives them
-        self.fulls = []      # (step, param key, local shard, full_tensor())
-        self.outputs = []    # (step, micro, [digest])
+        self.updates = []  # (step, operation, shards before, momenta, gradients, shards after)
+        self.inputs = []  # of each forward, as models.inputs_of gives them
+        self.fulls = []  # (step, param key, local shard, full_tensor())
+        self.outputs = []  # (step, micro, [digest])
 
     # -- building ---------------------------------------------------------------------------------
     def build(self):
@@ -65,21 +65,27 @@ class RankProgram:
         momentum = 0.5 if case["optimizer"]["kind"] == "sgd_momentum" else 0.0
         parameters = [p for p in self.model.parameters()]
         self.optimizer = (
-            torch.optim.SGD(parameters, lr=lr, momentum=momentum, foreach=False) if parameters else None
+            torch.optim.SGD(parameters, lr=lr, momentum=momentum, foreach=False)
+            if parameters
+            else None
         )
 
     def _shard(self, group, module):
-        dims = {id(p): Shard(spec["shard_dim"])
-                for spec in group["params"]
-                for p in [getattr(module, spec["name"])] if spec["shard_dim"] != 0}
+        dims = {
+            id(p): Shard(spec["shard_dim"])
+            for spec in group["params"]
+            for p in [getattr(module, spec["name"])]
+            if spec["shard_dim"] != 0
+        }
         return fully_shard(
             module,
             mesh=self.mesh,
             reshard_after_forward=group["reshard_after_forward"],
             shard_placement_fn=(lambda p: dims.get(id(p))) if dims else None,
             mp_policy=_policy(group["mixed_precision"]),
-            offload_policy=CPUOffloadPolicy(pin_memory=False) if group["offload_to_cpu"]
-            else OffloadPolicy(),
+            offload_policy=(
+                CPUOffloadPolicy(pin_memory=False) if group["offload_to_cpu"] else OffloadPolicy()
+            ),
         )
 
     def _watch(self):
@@ -99,17 +105,20 @@ class RankProgram:
                 self.log.watched[id(fsdp)] = watched
                 self.watched[f"{group['name']}.{spec['name']}"] = watched
                 local = fsdp._sharded_local_tensor
-                self.log.emit("sharded", {
-                    "group": group["name"],
-                    "param": spec["name"],
-                    "local_shape": list(fsdp.sharded_size),
-                    "padded_shape": list(fsdp.padded_sharded_param_size),
-                    "local_type": type(local).__name__,
-                    "expected_type": watched.pack.sharded_type(spec["hook"]),
-                    "dtype": observe.dtype_name(local.dtype),
-                    "storage_bytes": watched.pack.local_data(local).untyped_storage().nbytes(),
-                    "requires_grad": fsdp.sharded_param.requires_grad,
-                })
+                self.log.emit(
+                    "sharded",
+                    {
+                        "group": group["name"],
+                        "param": spec["name"],
+                        "local_shape": list(fsdp.sharded_size),
+                        "padded_shape": list(fsdp.padded_sharded_param_size),
+                        "local_type": type(local).__name__,
+                        "expected_type": watched.pack.sharded_type(spec["hook"]),
+                        "dtype": observe.dtype_name(local.dtype),
+                        "storage_bytes": watched.pack.local_data(local).untyped_storage().nbytes(),
+                        "requires_grad": fsdp.sharded_param.requires_grad,
+                    },
+                )
 
     # -- operations -------------------------------------------------------------------------------
     def run(self):
@@ -157,23 +166,31 @@ class RankProgram:
             grad = watched.fsdp.sharded_param.grad
             local = None if grad is None else grad._local_tensor
             gradients[key] = None if local is None else local.detach().clone()
-            self.log.emit("gradient", {
-                "group": watched.group,
-                "param": watched.name,
-                "present": local is not None,
-                "type": "" if local is None else type(local).__name__,
-                "dtype": "" if local is None else observe.dtype_name(local.dtype),
-                "shape": [] if local is None else list(local.shape),
-                "digest": "" if local is None else _shardfuzz.digest(local),
-            })
+            self.log.emit(
+                "gradient",
+                {
+                    "group": watched.group,
+                    "param": watched.name,
+                    "present": local is not None,
+                    "type": "" if local is None else type(local).__name__,
+                    "dtype": "" if local is None else observe.dtype_name(local.dtype),
+                    "shape": [] if local is None else list(local.shape),
+                    "digest": "" if local is None else _shardfuzz.digest(local),
+                },
+            )
         self.gradients.append((step, number, gradients))
 
     def op_step(self, step, number, operation):
         if self.optimizer is None:
             return
-        gradients = {key: None if w.fsdp.sharded_param.grad is None
-                     else w.fsdp.sharded_param.grad._local_tensor.detach().clone()
-                     for key, w in self.watched.items()}
+        gradients = {
+            key: (
+                None
+                if w.fsdp.sharded_param.grad is None
+                else w.fsdp.sharded_param.grad._local_tensor.detach().clone()
+            )
+            for key, w in self.watched.items()
+        }
         before = {key: self._local(w).detach().clone() for key, w in self.watched.items()}
         momenta = {key: self._momentum(w) for key, w in self.watched.items()}
         self.optimizer.step()
@@ -185,16 +202,19 @@ class RankProgram:
             sharded = watched.fsdp.sharded_param
             local = sharded._local_tensor
             after[key] = watched.pack.local_data(local).detach().clone()
-            self.log.emit("stepped", {
-                "group": watched.group,
-                "param": watched.name,
-                "optimizer_owns_it": id(sharded) in owned and (
-                    param is sharded or not watched.fsdp.sharded_state.name == "SHARDED"),
-                "type": type(local).__name__,
-                "dtype": observe.dtype_name(local.dtype),
-                "requires_grad": sharded.requires_grad,
-                "digest": _shardfuzz.digest(after[key]),
-            })
+            self.log.emit(
+                "stepped",
+                {
+                    "group": watched.group,
+                    "param": watched.name,
+                    "optimizer_owns_it": id(sharded) in owned
+                    and (param is sharded or not watched.fsdp.sharded_state.name == "SHARDED"),
+                    "type": type(local).__name__,
+                    "dtype": observe.dtype_name(local.dtype),
+                    "requires_grad": sharded.requires_grad,
+                    "digest": _shardfuzz.digest(after[key]),
+                },
+            )
         self.updates.append((step, number, before, momenta, gradients, after))
 
     def _momentum(self, watched):
@@ -255,19 +275,23 @@ class RankProgram:
             name = watched.name if watched.group == self.case["groups"][0]["name"] else key
             local = watched.fsdp.sharded_param._local_tensor
             kept = self.saved[name]._local_tensor
-            self.log.emit("loaded", {
-                "group": watched.group,
-                "param": watched.name,
-                "same_bytes": _shardfuzz.digest(watched.pack.local_data(local))
-                == _shardfuzz.digest(watched.pack.local_data(kept)),
-                "same_type": type(local) is type(kept),
-            })
+            self.log.emit(
+                "loaded",
+                {
+                    "group": watched.group,
+                    "param": watched.name,
+                    "same_bytes": _shardfuzz.digest(watched.pack.local_data(local))
+                    == _shardfuzz.digest(watched.pack.local_data(kept)),
+                    "same_type": type(local) is type(kept),
+                },
+            )
 
     def op_full_tensor(self, step, number, operation):
         watched, param = self._param(operation)
         local = self._local(watched).detach().clone()
         full = param.full_tensor().detach()
-        # DTensor's gather may or may not keep the subclass; the bytes must be the shards' either way.
+        # DTensor's gather may or may not keep the subclass; the bytes must be the shards' either
+        # way.
         plain = full if type(full) is torch.Tensor else watched.pack.local_data(full)
         self.fulls.append((step, f"{watched.group}.{watched.name}", local, plain.clone()))
 
@@ -290,14 +314,17 @@ def run_rank(case, rank, device):
     except Exception as error:  # noqa: BLE001 - whatever the code under test raises is the result
         message = str(error)
         current = log.current
-        log.emit("raised", {
-            "type": type(error).__name__,
-            "message": message[:4000],
-            "where": _place_of(error),
-            "group": current.group if current else "",
-            "param": current.name if current else "",
-            "by_harness": message.startswith("shardfuzz: no rank can go on"),
-        })
+        log.emit(
+            "raised",
+            {
+                "type": type(error).__name__,
+                "message": message[:4000],
+                "where": _place_of(error),
+                "group": current.group if current else "",
+                "param": current.name if current else "",
+                "by_harness": message.startswith("shardfuzz: no rank can go on"),
+            },
+        )
         _shardfuzz.note_raised(rank)
         error.__traceback__ = None
         program.failed = True
@@ -314,8 +341,15 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 def events_json(programs, extra):
     """The Python events of a run as the inside of a JSON array."""
     rows = [
-        {"i": index, "rank": rank, "step": step, "op": operation, "phase": phase, "kind": kind,
-         "data": data}
+        {
+            "i": index,
+            "rank": rank,
+            "step": step,
+            "op": operation,
+            "phase": phase,
+            "kind": kind,
+            "data": data,
+        }
         for events in [*(p.log.events for p in programs), extra]
         for index, rank, step, operation, phase, kind, data in events
     ]

@@ -9,7 +9,8 @@ import warnings
 def _import_torchao():
     """Imports torchao's MoE training package so that it defines its Triton operators.
 
-    They are defined only where has_triton() says yes during import; on a CPU our kernels serve them.
+    They are defined only where has_triton() says yes during import; on a CPU our kernels serve
+    them.
     """
     import torch.utils._triton as triton_facts
 
@@ -40,11 +41,13 @@ def start(home, pack_files):
     for path in pack_files:
         pack.load(path)
     gc.disable()
-    return json.dumps({
-        "torch": torch.__version__,
-        "torchao": torchao_version,
-        "packs": [p.describe() for p in pack.PACKS.values()],
-    })
+    return json.dumps(
+        {
+            "torch": torch.__version__,
+            "torchao": torchao_version,
+            "packs": [p.describe() for p in pack.PACKS.values()],
+        }
+    )
 
 
 def thread_settings():

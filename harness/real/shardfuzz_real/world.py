@@ -1,11 +1,15 @@
 """Process groups and device meshes for simulated ranks.
 
-torch.distributed keeps its state in one module-level object, `_world`. Ranks that are threads need one
-each, and each mesh of a case needs its own, since the default group's size differs. Worlds are kept for
+torch.distributed keeps its state in one module-level object, `_world`. Ranks that are threads need
+one
+each, and each mesh of a case needs its own, since the default group's size differs. Worlds are
+kept for
 the life of the process: making one costs more than running a small case.
 
-How it is known: torch.testing._internal.distributed.multi_threaded_pg does the same for PyTorch's own
-tests; torch._C._distributed_c10d._set_thread_isolation_mode makes the C++ registry of groups per thread.
+How it is known: torch.testing._internal.distributed.multi_threaded_pg does the same for PyTorch's
+own
+tests; torch._C._distributed_c10d._set_thread_isolation_mode makes the C++ registry of groups per
+thread.
 """
 
 import itertools
@@ -33,7 +37,8 @@ _FIELDS = {
 
 
 class _RankWorld:
-    """Stands in for distributed_c10d._world: every field is the current thread's current world's."""
+    """Stands in for distributed_c10d._world: every field is the current thread's current
+    world's."""
 
     def __init__(self):
         object.__setattr__(self, "_local", threading.local())
@@ -67,7 +72,8 @@ def _make_backend(options, _):
     ranks = list(options.global_ranks_in_group)
     if not ranks:  # the default group
         ranks = list(range(options.group_size))
-    # Groups are named by their mesh dimension once it is known; FSDP2 makes those of an int reshard.
+    # Groups are named by their mesh dimension once it is known; FSDP2 makes those of an int
+    # reshard.
     name = "world" if not options.global_ranks_in_group else "post_forward"
     return _shardfuzz.make_backend(options.group_rank, f"{_meshes.key}/{key}", name, ranks)
 
@@ -76,7 +82,9 @@ def install():
     """Once, before any rank thread uses torch.distributed."""
     torch._C._distributed_c10d._set_thread_isolation_mode(True)
     c10d._world = _world
-    dist.Backend.register_backend("shardfuzz", _make_backend, extended_api=True, devices=["cpu", "cuda"])
+    dist.Backend.register_backend(
+        "shardfuzz", _make_backend, extended_api=True, devices=["cpu", "cuda"]
+    )
 
 
 def mesh_for(shape, dim_names, rank, device_type):
@@ -100,13 +108,13 @@ def mesh_for(shape, dim_names, rank, device_type):
     world_size = 1
     for size in shape:
         world_size *= size
-    dist.init_process_group(
-        "shardfuzz", store=dist.HashStore(), rank=rank, world_size=world_size
-    )
+    dist.init_process_group("shardfuzz", store=dist.HashStore(), rank=rank, world_size=world_size)
     ranks = torch.arange(world_size).view(*shape)
     mesh = DeviceMesh(device_type, ranks, mesh_dim_names=tuple(dim_names))
     # Outermost last: on a mesh of one rank all dimensions share a group, and only replicas use it.
     for name in reversed(dim_names):
-        _shardfuzz.rename_backend(mesh.get_group(name)._get_backend(torch.device(device_type)), name)
+        _shardfuzz.rename_backend(
+            mesh.get_group(name)._get_backend(torch.device(device_type)), name
+        )
     known[key] = (state, mesh)
     return mesh
