@@ -99,7 +99,8 @@ Status Runner::learn_packs() {
   const Result<std::string> hello = pool_->wait_hello();
   if (!hello) return hello.error();
   try {
-    for (const auto& pack : nlohmann::json::parse(*hello).at("packs")) {
+    const nlohmann::json message = nlohmann::json::parse(*hello);  // outlives the loop over it
+    for (const auto& pack : message.at("packs")) {
       if (find_pack(pack.at("name").get<std::string>()) == nullptr) add_pack(pack_from(pack));
     }
   } catch (const std::exception& problem) {
