@@ -1,12 +1,16 @@
-"""A pack that goes wrong on purpose: in backward it reads the unsharded parameter that reshard freed.
+"""A pack that goes wrong on purpose: a module reads the parameter of the one before, which is freed.
 
-It keeps an alias that autograd does not know of and reads it in a hook of its output, which runs
-before FSDP2 gathers again. The call path chooses the operator: for `mul` one that dies of a segfault
-on a CPU, for `linear` one that checks its pointers and raises.
+For cases with two groups of one such parameter. The first keeps an alias of its unsharded parameter;
+when the second runs, FSDP2 has resharded the first. The call path chooses the operator: for `mul` one
+that dies of a segfault on a CPU, for `linear` one that looks at its pointers and raises.
 """
+
+import threading
 
 import torch
 from shardfuzz_real.pack import Pack
+
+_kept = threading.local()
 
 
 class ReadsFreed(Pack):
@@ -15,13 +19,13 @@ class ReadsFreed(Pack):
     calls = ("mul", "linear")
 
     def call(self, path, x, offs, w):
-        alias = w.detach()
-        y = x * w if path == "mul" else torch.nn.functional.linear(x, w)
+        alias, _kept.alias = getattr(_kept, "alias", None), None
+        if alias is None:
+            _kept.alias = w.detach()
+            alias = w
         if path == "mul":
-            y.register_hook(lambda grad: grad * alias)
-        else:
-            y.register_hook(lambda grad: torch.mm(torch.mm(grad, alias), alias.t()))
-        return y
+            return x * w * alias
+        return torch.mm(torch.nn.functional.linear(x, w), alias.detach())
 
 
 PACK = ReadsFreed()
