@@ -1,6 +1,7 @@
 #include "harness/trace/trace.h"
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,30 +11,69 @@ namespace shardfuzz {
 
 using Json = nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorNote, shape, dtype, bytes, digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sharded, group, param, local_shape, padded_shape, local_type,
+namespace {
+
+// Feeds a digest field by field; a text or list also adds its length, so that nothing runs together.
+class Hasher {
+ public:
+  void add(std::int64_t value) { digest_ = combine(digest_, static_cast<std::uint64_t>(value)); }
+  void add(int value) { add(static_cast<std::int64_t>(value)); }
+  void add(bool value) { add(static_cast<std::int64_t>(value)); }
+  void add(double value) { add(std::bit_cast<std::int64_t>(value)); }
+  void add(const std::string& text) {
+    digest_ = combine(digest_, hash_bytes(text));
+    add(static_cast<std::int64_t>(text.size()));
+  }
+  template <typename T>
+  void add(const std::vector<T>& values) {
+    add(static_cast<std::int64_t>(values.size()));
+    for (const T& value : values) add(value);
+  }
+  template <typename T>
+  requires std::is_class_v<T>
+  void add(const T& fields) { add_fields(*this, fields); }
+
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+
+ private:
+  std::uint64_t digest_ = hash_bytes("shardfuzz.trace/1");
+};
+
+}  // namespace
+
+// The fields of one kind of event, said once: its JSON form and its share of the digest.
+#define SHARDFUZZ_ADD_FIELD(field) hasher.add(value.field);
+#define SHARDFUZZ_EVENT_FIELDS(Type, ...)                                                       \
+  NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Type, __VA_ARGS__)                                         \
+  [[maybe_unused]] static void add_fields(Hasher& hasher, const Type& value) {                  \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(SHARDFUZZ_ADD_FIELD, __VA_ARGS__))                 \
+  }
+
+SHARDFUZZ_EVENT_FIELDS(TensorNote, shape, dtype, bytes, digest)
+SHARDFUZZ_EVENT_FIELDS(Sharded, group, param, local_shape, padded_shape, local_type,
                                    dtype, expected_type, storage_bytes, requires_grad)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PreAllGather, group, param, hook_arguments, from_post_forward,
+SHARDFUZZ_EVENT_FIELDS(PreAllGather, group, param, hook_arguments, from_post_forward,
                                    inputs, declared, rows_digest, local_digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Call, rank, kind, dtype, count, bytes, root, reduce)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, process_group, members, sequence, call, digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Delivered, process_group, members, sequence, kind, digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mismatch, process_group, members, sequence, calls)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Unsharded, group, param, shape, stride, dtype, type,
+SHARDFUZZ_EVENT_FIELDS(Call, rank, kind, dtype, count, bytes, root, reduce)
+SHARDFUZZ_EVENT_FIELDS(Launch, process_group, members, sequence, call, digest)
+SHARDFUZZ_EVENT_FIELDS(Delivered, process_group, members, sequence, kind, digest)
+SHARDFUZZ_EVENT_FIELDS(Mismatch, process_group, members, sequence, calls)
+SHARDFUZZ_EVENT_FIELDS(Unsharded, group, param, shape, stride, dtype, type,
                                    expected_type, storage_bytes, needed_bytes, requires_grad, slots,
                                    tags)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Storage, group, param, at, unsharded_bytes, post_forward_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FreedRead, op, storage_bytes, needed_bytes, shape)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gradient, group, param, present, type, dtype, shape, digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stepped, group, param, optimizer_owns_it, type, dtype,
+SHARDFUZZ_EVENT_FIELDS(Storage, group, param, at, unsharded_bytes, post_forward_bytes)
+SHARDFUZZ_EVENT_FIELDS(FreedRead, op, storage_bytes, needed_bytes, shape)
+SHARDFUZZ_EVENT_FIELDS(Gradient, group, param, present, type, dtype, shape, digest)
+SHARDFUZZ_EVENT_FIELDS(Stepped, group, param, optimizer_owns_it, type, dtype,
                                    requires_grad, digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reference, group, param, what, exact, missing, differing, first,
+SHARDFUZZ_EVENT_FIELDS(Reference, group, param, what, exact, missing, differing, first,
                                    got, want, headroom)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Loaded, group, param, same_bytes, same_type)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Final, group, param, digest, exact, sample)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Raised, type, message, where, group, param, by_harness)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stuck::Rank, rank, state, waits_for)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stuck, step_bound, ranks)
+SHARDFUZZ_EVENT_FIELDS(Loaded, group, param, same_bytes, same_type)
+SHARDFUZZ_EVENT_FIELDS(Final, group, param, digest, exact, sample)
+SHARDFUZZ_EVENT_FIELDS(Raised, type, message, where, group, param, by_harness)
+SHARDFUZZ_EVENT_FIELDS(Stuck::Rank, rank, state, waits_for)
+SHARDFUZZ_EVENT_FIELDS(Stuck, step_bound, ranks)
+static void add_fields(Hasher&, const Finished&) {}
 
 namespace {
 
@@ -136,9 +176,17 @@ std::string trace_text(const Trace& trace) {
 }
 
 std::string trace_digest(const Trace& trace) {
-  std::uint64_t digest = hash_bytes("shardfuzz.trace/1");
-  for (const Event& event : trace.events) digest = combine(digest, hash_bytes(event_text(event)));
-  return hex64(digest);
+  Hasher hasher;
+  for (const Event& event : trace.events) {
+    hasher.add(event.index);
+    hasher.add(event.rank);
+    hasher.add(event.step);
+    hasher.add(event.operation);
+    hasher.add(event.phase);
+    hasher.add(static_cast<int>(event.payload.index()));
+    std::visit([&](const auto& payload) { hasher.add(payload); }, event.payload);
+  }
+  return hex64(hasher.digest());
 }
 
 }  // namespace shardfuzz
