@@ -28,13 +28,14 @@ int phase_number(const Expected& expected, const std::string& phase) {
   return static_cast<int>(operations.size());
 }
 
-// The operation at which a finding shows; one without an event of its own rank goes by its phase.
+// The operation at which a finding shows; one without an event of its own place goes by its phase.
 int place_of(const Expected& expected, const Trace& trace, const Finding& finding) {
   const auto event = std::lower_bound(
       trace.events.begin(), trace.events.end(), finding.event,
       [](const Event& candidate, std::int64_t index) { return candidate.index < index; });
   const bool own = finding.event >= 0 && event != trace.events.end() &&
-                   event->index == finding.event && event->rank == finding.rank;
+                   event->index == finding.event && event->step == finding.step &&
+                   event->phase == finding.phase;
   if (own && event->operation >= 0) return event->operation;
   return phase_number(expected, finding.phase);
 }

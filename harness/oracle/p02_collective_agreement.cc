@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "harness/oracle/properties.h"
@@ -16,10 +17,14 @@ namespace {
 
 struct Brought {
   Call call;
-  int step;
-  std::string phase;
-  std::int64_t event;
+  const Event* event;
 };
+
+// In program order: what the meeting spoils shows from the first of its launches on, which need not
+// be that of the rank that is odd.
+bool earlier(const Event& a, const Event& b) {
+  return std::tie(a.step, a.operation) < std::tie(b.step, b.operation);
+}
 
 bool same(const Call& a, const Call& b) {
   return a.kind == b.kind && a.count == b.count && a.dtype == b.dtype && a.root == b.root &&
@@ -46,14 +51,18 @@ void compare(const std::string& group, const ByRank& by_rank, Findings* findings
       if (odd == nullptr && !same(first.call, calls[i].call)) odd = &calls[i];
     }
     if (odd == nullptr) continue;
+    const Event* place = odd->event;
+    for (const auto& [rank, calls] : by_rank) {
+      if (earlier(*calls[i].event, *place)) place = calls[i].event;
+    }
     findings->push_back(
         {.property = "P2",
          .rank = odd->call.rank,
-         .phase = odd->phase,
-         .step = odd->step,
+         .phase = place->phase,
+         .step = place->step,
          .sentence = fmt::format("the ranks of group {} disagree on collective {}: {}", group, i,
                                  fmt::join(texts, ", ")),
-         .event = odd->event});
+         .event = place->index});
     return;
   }
 }
@@ -65,7 +74,7 @@ void check_collective_agreement(const Expected&, const Trace& trace, Findings* f
   for_each<Launch>(trace, [&](const Event& event, const Launch& launch) {
     ByRank& by_rank = groups[{launch.process_group, launch.members}];
     for (const int member : launch.members) by_rank[member];
-    by_rank[event.rank].push_back({launch.call, event.step, event.phase, event.index});
+    by_rank[event.rank].push_back({launch.call, &event});
   });
   for (const auto& [key, by_rank] : groups) compare(key.first, by_rank, findings);
 }

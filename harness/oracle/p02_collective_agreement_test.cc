@@ -41,6 +41,21 @@ TEST(P2, AnotherCountIsNamedWithWhatEachRankBrings) {
                  .event = first_index<Launch>(trace, 1, "all_gather", 1)}}));
 }
 
+TEST(P2, TheOddRankIsNamedAndThePlaceIsThatOfTheFirstLaunchInTheProgram) {
+  // Rank 1 skips the gather of w in forward: that of backward meets rank 0's of forward.
+  const Case c = small_case();
+  Trace trace = healthy_trace(c);
+  const std::int64_t skipped = first_index<Launch>(trace, 1, "all_gather", 1);
+  std::erase_if(trace.events, [&](const Event& event) { return event.index == skipped; });
+  change<Launch>(
+      &trace, 1, "all_gather", [](Launch& launch) { launch.call.count = 7; }, 1);
+  const Findings found = found_by(check_collective_agreement, c, trace);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_EQ(found[0].phase, "forward");
+  EXPECT_EQ(found[0].event, first_index<Launch>(trace, 0, "all_gather", 1));
+}
+
 TEST(P2, KindDtypeRootAndReductionMustAgreeToo) {
   const Case c = small_case();
   const std::vector<void (*)(Launch&)> changes{
