@@ -7,7 +7,8 @@ values. The post hook puts the values, in the compute dtype, into a tensor of it
 The hook takes one argument on purpose. PyTorch checks what a hook with five arguments sends on
 ranks
 whose shard is short, and wants every tensor in the padded shard's shape, which a scale for each row
-never has. The tensor therefore remembers how many rows the whole has, and pads by itself.
+never has. The tensor therefore remembers the shape of the whole, and pads by itself. Sharding on
+another dim than the first cuts rows, whose scale is then no shard's own: it is refused.
 """
 
 import _shardfuzz
@@ -32,10 +33,10 @@ _KEEP = {
 
 
 class ScaledRows(torch.Tensor):
-    """Holds values in the original dtype; `rows` is how many the whole parameter has."""
+    """Holds values in the original dtype; `whole` is the shape of the whole parameter."""
 
     @staticmethod
-    def __new__(cls, data, rows):
+    def __new__(cls, data, whole):
         self = torch.Tensor._make_wrapper_subclass(
             cls,
             data.size(),
@@ -45,19 +46,19 @@ class ScaledRows(torch.Tensor):
             layout=data.layout,
             device=data.device,
         )
-        self._data, self._rows = data, rows
+        self._data, self._whole = data, whole
         return self
 
     def __repr__(self):
-        return f"ScaledRows({self._data}, rows={self._rows})"
+        return f"ScaledRows({self._data}, whole={self._whole})"
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        rows = None
+        whole = None
 
         def unwrap(tensor):
-            nonlocal rows
-            rows = tensor._rows
+            nonlocal whole
+            whole = tensor._whole
             return tensor._data
 
         plain_args, plain_kwargs = tree_map_only(cls, unwrap, (args, kwargs or {}))
@@ -66,17 +67,20 @@ class ScaledRows(torch.Tensor):
             return args[0]
         if func not in _KEEP:
             return result
-        return tree_map_only(torch.Tensor, lambda tensor: cls(tensor, rows), result)
+        return tree_map_only(torch.Tensor, lambda tensor: cls(tensor, whole), result)
 
     def fsdp_pre_all_gather(self, mesh):
-        rows = -(-self._rows // mesh.size())
+        if self._data.shape[1:] != self._whole[1:]:
+            raise NotImplementedError("ScaledRows can be sharded on dim 0 only: a scale is of a row")
+        rows = -(-self._whole[0] // mesh.size())
         data, scales = quantize(self._data)
         return (_pad(data, rows), _pad(scales, rows)), None
 
     def fsdp_post_all_gather(self, all_gather_outputs, metadata, param_dtype, *, out=None):
         data, scales = all_gather_outputs
         with torch.no_grad():
-            values = dequantize(data[: self._rows], scales[: self._rows], param_dtype)
+            rows = self._whole[0]
+            values = dequantize(data[:rows], scales[:rows], param_dtype)
             if out is None:
                 return values, (values,)
             with torch.autograd._unsafe_preserve_version_counter(out):
@@ -121,7 +125,7 @@ class DataAndScales(Pack):
     holds_values = True
 
     def build(self, data, hook):
-        return ScaledRows(data, data.shape[0])
+        return ScaledRows(data, data.shape)
 
     def local_data(self, local):
         return getattr(local, "_data", local)
