@@ -94,6 +94,11 @@ void misbehave(const std::string& request) {
   if (request == "exit0") _exit(0);
   if (request == "hang") sleep_for_ever();
   if (request == "kill") raise(SIGKILL);
+  if (request.rfind("kill unless ", 0) == 0) {  // a file is there, which it makes
+    const int fd = open(request.substr(12).c_str(), O_CREAT | O_EXCL, 0600);
+    if (fd < 0) return answer("there");
+    raise(SIGKILL);
+  }
   if (request == "garbage") [[maybe_unused]]
     auto put = write(kAnswerFd, "no frame at all", 15);
   if (request == "huge") [[maybe_unused]]

@@ -36,12 +36,18 @@ struct Lost {
   double seconds = 0;       // from sending the request (or its start) to its end
   std::int64_t rss_bytes_max = 0;  // the most resident memory seen
   bool request_unread = false;     // it never read the whole request: the case is not to blame
+  bool cannot_start = false;       // of kStartFailed: another try would end the same way
 
   // One line: "killed by SIGSEGV after 0.12 s; last words: ...; last place: ...".
   [[nodiscard]] std::string text() const;
 };
 
 using Outcome = std::variant<Answer, Lost>;
+
+// Died of a signal that people and kernels send and programs hardly send themselves (SIGKILL,
+// SIGTERM,
+// ...): it says nothing about the request.
+[[nodiscard]] bool is_killed_from_outside(const Lost& lost);
 
 [[nodiscard]] std::string_view name_of(Lost::Reason reason);  // "signal", "exit", "hang", ...
 [[nodiscard]] std::string signal_name(int signal_number);     // "SIGSEGV"; "signal 40"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harness/base/check.h"
+#include "harness/base/exit_code.h"
 
 namespace shardfuzz {
 namespace {
@@ -58,6 +59,7 @@ Result<std::vector<Completed>> WorkerPool::poll(Duration timeout) {
 }
 
 Result<Outcome> WorkerPool::run_one(std::string payload, std::optional<Duration> timeout) {
+  if (error_) return *error_;
   SHARDFUZZ_CHECK(pending_count() == 0, "run_one() while {} requests are pending", pending_count());
   if (auto status = submit(0, std::move(payload), timeout); !status) return status.error();
   for (;;) {  // ends: a request has a deadline, and so has a start, whose repeats are limited
@@ -65,6 +67,7 @@ Result<Outcome> WorkerPool::run_one(std::string payload, std::optional<Duration>
     if (!done) return done.error();
     auto completed = *std::move(done);
     if (!completed.empty()) return std::move(completed.front().outcome);
+    if (look_for_interrupt()) return *error_;
   }
 }
 
@@ -78,7 +81,7 @@ Result<std::string> WorkerPool::wait_hello() {
   for (;;) {
     service_all();
     if (hello_) return *hello_;
-    if (error_) return *error_;
+    if (error_ || look_for_interrupt()) return *error_;
     if (slots_[0].worker == nullptr) start_worker(&slots_[0]);
     wait(kServiceTick);
   }
@@ -136,7 +139,13 @@ void WorkerPool::take_answer(Slot* slot, Answer answer) {
 void WorkerPool::take_loss(Slot* slot, Lost lost) {
   slot->worker.reset();
   slot->answer_count = 0;
+  if (lost.cannot_start) return fail_start(lost);
   const bool is_case_to_blame = slot->job.has_value() && !lost.request_unread;
+  if (is_case_to_blame && is_killed_from_outside(lost) && !slot->job->is_second_try) {
+    slot->job->is_second_try = true;
+    queue_.push_front(*std::exchange(slot->job, std::nullopt));
+    return;
+  }
   if (is_case_to_blame) {
     barren_losses_ = 0;
     ++losses_in_a_row_;
@@ -163,6 +172,27 @@ void WorkerPool::fail(const Lost& lost, std::string what) {
                  .where = program,
                  .what_to_do = fmt::format(
                      "run '{} 3</dev/null 4>/dev/null' by hand to see it start", program)};
+}
+
+void WorkerPool::fail_start(const Lost& lost) {
+  if (error_) return;
+  const std::string program = options_.worker.argv.empty() ? "worker" : options_.worker.argv[0];
+  if (lost.signal_or_code == to_int(ExitCode::kBadInput) && !lost.output_tail.empty()) {
+    error_ = Error{.what = lost.output_tail};  // where and what to do are in its own words
+  } else if (lost.signal_or_code < 0) {
+    error_ = Error{.what = lost.what,
+                   .where = program,
+                   .what_to_do = "run tools/setup, which builds it, and see shardfuzz doctor"};
+  } else {
+    error_ = Error{.what = lost.what, .where = program, .what_to_do = "raise --memory"};
+  }
+}
+
+bool WorkerPool::look_for_interrupt() {
+  if (!error_ && options_.is_interrupted && options_.is_interrupted()) {
+    error_ = Error{.what = "interrupted"};
+  }
+  return error_.has_value();
 }
 
 void WorkerPool::retire(Slot* slot) {

@@ -2,17 +2,20 @@
 //
 // Thread rule: one thread, which must live as long as the pool (see worker_process.h).
 // Guarantees: each submitted request comes back exactly once, in order of completion, as an Answer
-// or as a Lost; a request that its worker never read is given to another one; a dead worker is
-// replaced when there is work for it; shutdown() and the destructor take at most a second and leave
-// no process. Refuses: more than kPendingMax requests at once and payloads above kPayloadBytesMax;
-// going on where workers fail kMaxRestartsInARow times in a row without running a single case (an
-// Error, for good). A case that kills its worker does not count there: minimizing a crash kills one
-// for each step. Use:  WorkerPool pool({.worker = {.argv = {path}}}, clock);
+// or as a Lost; a request that its worker never read is given to another one, and so is, once, one
+// whose worker was killed from outside; a dead worker is replaced when there is work for it;
+// shutdown() and the destructor take at most a second and leave no process. Refuses: more than
+// kPendingMax requests at once and payloads above kPayloadBytesMax; going on (an Error, for good)
+// where a worker cannot start, where workers fail kMaxRestartsInARow times in a row without running
+// a single case, or where is_interrupted says so during run_one() or wait_hello(). A case that
+// kills its worker does not count there: minimizing a crash kills one for each step. Use:
+// WorkerPool pool({.worker = {.argv = {path}}}, clock);
 //       pool.submit(7, json);  auto done = pool.poll(1s);  for (auto& [id, outcome] : *done) ...
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +39,7 @@ struct PoolOptions {
   std::int64_t rss_bytes_soft_max = 0;  // replaced when it holds more after an answer; 0: never
   int losses_in_a_row_max =
       0;  // requests lost without an answer between, then an Error; 0: no limit
+  std::function<bool()> is_interrupted;  // asked each kServiceTick where the pool itself waits
 };
 
 struct Completed {
@@ -76,6 +80,7 @@ class WorkerPool {
     std::uint64_t id = 0;
     std::string payload;
     Duration timeout{};
+    bool is_second_try = false;  // its first worker was killed from outside
   };
   struct Slot {
     std::unique_ptr<WorkerProcess> worker;  // null: not started, or lost
@@ -92,6 +97,9 @@ class WorkerPool {
   void dispatch();
   void start_worker(Slot* slot);
   void fail(const Lost& lost, std::string what);
+  void fail_start(const Lost& lost);
+  // Sets error_ and tells whether it is set.
+  bool look_for_interrupt();
   void wait(Duration time_max);
 
   PoolOptions options_;

@@ -130,18 +130,64 @@ TEST_F(WorkerPoolTest, LossesInARowCanBeLimited) {
   EXPECT_NE(run(&pool, "echo x").find("3 requests in a row lost their worker"), std::string::npos);
 }
 
-TEST_F(WorkerPoolTest, WorkersThatCannotStartAreAnErrorThatSaysWhy) {
+TEST_F(WorkerPoolTest, AWorkerThatSaysWhyItCannotStartIsNotTriedAgain) {
   WorkerPool pool(options("exit"), clock_);
+  EXPECT_EQ(run(&pool, "echo x"), "ERROR: ModuleNotFoundError: No module named 'torch'\n");
+  EXPECT_LE(pool.started_count(), 2) << "one for each slot, if the first is slow to end";
+  EXPECT_FALSE(pool.submit(2, "echo y").ok()) << "for good";
+  EXPECT_FALSE(WorkerPool(options("exit"), clock_).wait_hello().ok());
+}
+
+TEST_F(WorkerPoolTest, AProgramThatIsNotThereIsNotTriedAgain) {
+  WorkerPool pool({.worker = {.argv = {"/nowhere/worker"}}}, clock_);
   const std::string text = run(&pool, "echo x");
-  EXPECT_NE(text.find("workers end by themselves, 5 in a row; the last one: left with exit code 2 "
+  EXPECT_EQ(text.find("ERROR: /nowhere/worker: "), 0u) << text;
+  EXPECT_NE(text.find("No such file"), std::string::npos) << text;
+  EXPECT_NE(text.find("tools/setup"), std::string::npos) << text;
+  EXPECT_LE(pool.started_count(), 2) << "one for each slot, if the first is slow to end";
+}
+
+TEST_F(WorkerPoolTest, AWorkerAboveItsMemoryAtTheStartIsNotTriedAgain) {
+  auto tight = options("silent");
+  tight.worker.memory_bytes_max = 1;
+  WorkerPool pool(tight, clock_);
+  const std::string text = run(&pool, "echo x");
+  EXPECT_NE(text.find("above the limit of 0 MiB before its hello (raise --memory)"),
+            std::string::npos)
+      << text;
+  EXPECT_LE(pool.started_count(), 2) << "one for each slot, if the first is slow to end";
+}
+
+TEST_F(WorkerPoolTest, WorkersThatDieAtTheStartAreAnErrorThatSaysWhy) {
+  WorkerPool pool(options("crash"), clock_);
+  const std::string text = run(&pool, "echo x");
+  EXPECT_NE(text.find("workers end by themselves, 5 in a row; the last one: killed by SIGSEGV "
                       "before its hello"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("No module named 'torch'"), std::string::npos) << text;
   EXPECT_NE(text.find(FAKE_WORKER), std::string::npos) << text;
   EXPECT_LE(pool.started_count(), kMaxRestartsInARow + 1);
   EXPECT_FALSE(pool.submit(2, "echo y").ok()) << "for good";
-  EXPECT_FALSE(WorkerPool(options("exit"), clock_).wait_hello().ok());
+}
+
+TEST_F(WorkerPoolTest, ARequestWhoseWorkerWasKilledFromOutsideIsTriedOnceMore) {
+  WorkerPool pool(options(), clock_);
+  const std::string file = testing::TempDir() + "killed_once_" + std::to_string(getpid());
+  EXPECT_EQ(run(&pool, "kill unless " + file), "there");
+  EXPECT_EQ(pool.started_count(), 2);
+  unlink(file.c_str());
+  EXPECT_NE(run(&pool, "kill").find("LOST: killed by SIGKILL from outside"), std::string::npos);
+  EXPECT_EQ(pool.started_count(), 3) << "twice, the first time by the second worker";
+}
+
+TEST_F(WorkerPoolTest, AnInterruptEndsTheWaitForOneRequest) {
+  auto interrupted = options();
+  int asked = 0;
+  interrupted.is_interrupted = [&] { return ++asked > 2; };
+  WorkerPool pool(interrupted, clock_);
+  EXPECT_EQ(run(&pool, "hang"), "ERROR: interrupted");
+  EXPECT_EQ(run(&pool, "echo x"), "ERROR: interrupted") << "for good";
+  EXPECT_FALSE(pool.wait_hello().ok() && pool.started_count() > 1);
 }
 
 TEST_F(WorkerPoolTest, ARequestThatWasNeverReadIsNotBlamed) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "harness/base/check.h"
+#include "harness/base/exit_code.h"
 
 namespace shardfuzz {
 namespace {
@@ -24,6 +25,7 @@ constexpr Duration kSilentGrace = std::chrono::seconds(1);       // closed its c
 constexpr Duration kListenGap = std::chrono::milliseconds(250);  // longer: nobody listened
 constexpr Duration kDeadWait = std::chrono::seconds(10);         // SIGKILL to a process of many GB
 constexpr int kReapRoundMs = 1;
+constexpr int kExitCannotStart = to_int(ExitCode::kBadInput);  // a worker that says why by itself
 
 // Reads what is there, at most kReadsMax times; false: the stream has ended.
 template <typename Take>
@@ -207,12 +209,8 @@ void WorkerProcess::read_frames() {
 
 void WorkerProcess::take_frame(Frame frame) {
   switch (frame.kind) {
-    case FrameKind::kProgress:
-      last_place_ = printable(frame.payload);
-      return;
-    case FrameKind::kLastWords:
-      last_words_ = printable(frame.payload);
-      return;
+    case FrameKind::kProgress: last_place_ = printable(frame.payload); return;
+    case FrameKind::kLastWords: last_words_ = printable(frame.payload); return;
     case FrameKind::kHello:
       if (state_ == State::kStarting) {
         hello_ = std::move(frame.payload);
@@ -228,8 +226,7 @@ void WorkerProcess::take_frame(Frame frame) {
       }
       break;
     case FrameKind::kRequest:
-    case FrameKind::kQuit:
-      break;
+    case FrameKind::kQuit: break;
   }
   // Late frames of a worker that is ending anyway are no news.
   if (!end_reason_) {
@@ -331,10 +328,7 @@ void WorkerProcess::finish() {
     lost.what = end_what_;
     if (lost.reason != Lost::Reason::kStartFailed) lost.signal_or_code = 0;  // it was our signal
   }
-  if (!hello_ && lost.reason != Lost::Reason::kStartFailed) {
-    lost.reason = Lost::Reason::kStartFailed;
-    lost.what += " before its hello";
-  }
+  if (!hello_) mark_start_failed(&lost);
   lost.request_unread = is_request_unread();
   lost.last_words = last_words_;
   lost.last_place = last_place_;
@@ -344,6 +338,17 @@ void WorkerProcess::finish() {
   outcome_ = std::move(lost);
   release_fds();
   state_ = State::kGone;
+}
+
+// Without a hello. Another try would be in vain where nothing could be executed, where the worker
+// left with a message of its own, and where it takes more memory than it may before any case.
+void WorkerProcess::mark_start_failed(Lost* lost) const {
+  const bool left_by_itself =
+      lost->reason == Lost::Reason::kExit && lost->signal_or_code == kExitCannotStart;
+  lost->cannot_start = child_.pid < 0 || left_by_itself || lost->reason == Lost::Reason::kMemory;
+  if (lost->reason == Lost::Reason::kStartFailed) return;
+  lost->reason = Lost::Reason::kStartFailed;
+  lost->what += " before its hello";
 }
 
 bool WorkerProcess::is_request_unread() const {

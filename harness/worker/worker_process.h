@@ -81,6 +81,7 @@ class WorkerProcess {
   void end_hang();
   void kill_group();
   void finish();
+  void mark_start_failed(Lost* lost) const;
   [[nodiscard]] bool is_request_unread() const;
   void read_exit_status(Lost* lost) const;
   [[nodiscard]] std::int64_t read_rss_bytes() const;
