@@ -123,7 +123,7 @@ void add_shapes(Table* t) {
   t->add("shape_negative", w + "shape/2", "-16", [](Case& c) { w1(c).shape[2] = -16; });
   t->add("shape_size", w + "shape/0", "65537", [](Case& c) { w1(c).shape[0] = 65537; });
   t->add("shape_elements", "/groups/0/params/0/shape", "67108864", [](Case& c) {
-    norm(c).shape = {4097, 4096};
+    norm(c).shape = {16385, 4096};
   });
   t->add("shape_overflow", "/groups/0/params/0/shape", "67108864", [](Case& c) {
     norm(c).shape = {65536, 65536, 65536, 65536};

@@ -1,4 +1,5 @@
-"""The operator watch: reads of freed storage are events, and a process that dies or hangs says where."""
+"""The operator watch: reads of freed storage are events, and a process that dies or hangs says
+where."""
 
 import os
 import signal
@@ -62,7 +63,8 @@ def test_a_process_that_hangs_says_where_when_asked(lost_worker):
 
 
 def test_a_clean_run_reads_nothing_freed(shared_worker):
-    param = {"pack": "torchao_moe_fp8", "hook": "shipped", "call": "grouped_mm", "shape": [4, 16, 16]}
+    param = {"pack": "torchao_moe_fp8", "hook": "shipped", "call": "grouped_mm", "shape": [4, 16,
+    16]}
     group = {"params": [param], "mixed_precision": {"param_dtype": "bf16"}}
     events = shared_worker.run(case([group, group], 2, steps=2))
     assert worker_client.of_kind(events, "freed_read") == []

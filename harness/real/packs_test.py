@@ -1,4 +1,5 @@
-"""The packs against what C++ says of them, and what each does where rows are even, short or missing."""
+"""The packs against what C++ says of them, and what each does where rows are even, short or
+missing."""
 
 import pytest
 import worker_client
@@ -14,7 +15,8 @@ FP8 = {"torchao_moe_fp8", "torchao_float8_linear"}
 
 OUT_OF_BOUNDS = ("RuntimeError", "out of bounds for storage of size")
 UNPADDED = ("AssertionError", "fsdp_pre_all_gather must return all-gather inputs with the padded")
-NO_MAXIMUM = ("RuntimeError", "max(): Expected reduction dim to be specified for input.numel() == 0")
+NO_MAXIMUM = ("RuntimeError", "max(): Expected reduction dim to be specified for input.numel() ==
+0")
 ONE_OUTPUT = ("ValueError", "not enough values to unpack (expected 2, got 1)")
 
 # What the last rank raises, where a pack does not finish: by pack, hook and kind of rows.

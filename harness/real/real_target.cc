@@ -43,6 +43,17 @@ Status initialize_python(const RealTargetOptions& options) {
   return Done{};
 }
 
+Status load_pack(const py::module_& start, const std::string& file) {
+  try {
+    start.attr("load_pack")(file);
+    return Done{};
+  } catch (const py::error_already_set& error) {
+    return Error{.what = error.what(),
+                 .where = file,
+                 .what_to_do = "mend the pack file; README.md shows what one looks like"};
+  }
+}
+
 std::string join_events(const Recorder& recorder, const std::string& python_events) {
   std::string text;
   for (const Event& event : recorder.events()) {
@@ -90,12 +101,12 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
   auto state = std::make_unique<State>();
   try {
     py::module_::import("sys").attr("path").attr("insert")(0, options.home + "/harness/real");
-    py::list packs;
-    for (const std::string& file : options.pack_files) packs.append(file);
-    state->hello = py::module_::import("shardfuzz_real.start")
-                       .attr("start")(options.home, packs)
-                       .cast<std::string>();
     const auto start = py::module_::import("shardfuzz_real.start");
+    const py::object torchao_version = start.attr("prepare")(options.home);
+    for (const std::string& file : options.pack_files) {
+      if (Status loaded = load_pack(start, file); !loaded) return loaded.error();
+    }
+    state->hello = start.attr("hello")(torchao_version).cast<std::string>();
     const auto run = py::module_::import("shardfuzz_real.run");
     state->run_rank = run.attr("run_rank");
     state->events_json = run.attr("events_json");

@@ -16,7 +16,8 @@ CASES = {
     "int-reshard-many-outputs": case([{"params": [SCALES], "reshard_after_forward": 2}], 4),
     "mixed-original-dtype": case([[{"shape": [4]}, {"shape": [4], "dtype": "bf16"}]], 2),
     "mixed-gradient-dtype": case(
-        [{"params": [{**EXPERTS, "hook": "one_arg", "dtype": "fp32", "call": "mul"}, {"shape": [4]}],
+        [{"params": [{**EXPERTS, "hook": "one_arg", "dtype": "fp32", "call": "mul"}, {"shape":
+        [4]}],
           "mixed_precision": BF16}], 2),
     "grouped-mm-alignment": case(
         [[{"shape": [4, 16, 12], "dtype": "bf16", "call": "grouped_mm"}]], 2),

@@ -1,6 +1,7 @@
 """For tests: a shardfuzz_worker that runs cases, in frames on its descriptors 3 and 4.
 
-The paths of the programs come from CTest in the environment. `Worker.run` gives the events of a case,
+The paths of the programs come from CTest in the environment. `Worker.run` gives the events of a
+case,
 or raises `Died` with the signal and the worker's last words.
 """
 

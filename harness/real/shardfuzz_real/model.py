@@ -71,12 +71,27 @@ class Root(Unit):
         return h.clone(), [output.clone() for output in outputs]
 
 
+_large = {}  # full data of large parameters, shared by the ranks of one run
+_LARGE_NUMEL = 1 << 20
+
+
 def original_data(case, group, param):
     """The full parameter's values: small integers (or normal floats) named by seed and place."""
+    place = f"{group['name']}.{param['name']}"
+    if place in _large:
+        return _large[place]
     data = torch.empty(param["shape"], dtype=torch.float32)
     integer = case["batch"]["values"] == "integer"
-    _shardfuzz.fill(data, case["seed"], f"{group['name']}.{param['name']}", 8, integer)
-    return data.to(DTYPES[param["dtype"]])
+    _shardfuzz.fill(data, case["seed"], place, 8, integer)
+    data = data.to(DTYPES[param["dtype"]])
+    if data.numel() >= _LARGE_NUMEL:
+        _large[place] = data
+    return data
+
+
+def forget_large_data():
+    """At the end of a run."""
+    _large.clear()
 
 
 def build(case, rank, make):

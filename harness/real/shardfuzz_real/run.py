@@ -340,6 +340,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def events_json(programs, extra):
     """The Python events of a run as the inside of a JSON array."""
+    models.forget_large_data()
     rows = [
         {
             "i": index,

@@ -25,7 +25,14 @@ def _import_torchao():
 
 
 def start(home, pack_files):
-    """Returns the hello message as JSON."""
+    version = prepare(home)
+    for path in pack_files:
+        load_pack(path)
+    return hello(version)
+
+
+def prepare(home):
+    """Imports, settings and the built-in packs; returns the torchao version."""
     os.environ.setdefault("TORCH_DISTRIBUTED_DEBUG", "OFF")
     warnings.filterwarnings("ignore")
     import torch
@@ -38,9 +45,23 @@ def start(home, pack_files):
     observe.install()
     torch.use_deterministic_algorithms(True)
     pack.load_built_in(os.path.join(home, "harness", "real", "packs"))
-    for path in pack_files:
-        pack.load(path)
     gc.disable()
+    return torchao_version
+
+
+def load_pack(path):
+    """A pack of the user's own. Raises whatever is wrong with it."""
+    from . import pack
+
+    json.dumps(pack.load(path).describe())
+
+
+def hello(torchao_version):
+    """The hello message as JSON."""
+    import torch
+
+    from . import pack
+
     return json.dumps(
         {
             "torch": torch.__version__,
