@@ -35,9 +35,13 @@ def test_a_read_of_freed_storage_is_recorded_before_it_raises(shared_worker):
     events = shared_worker.run(reads_freed("linear"))
     reads = worker_client.of_kind(events, "freed_read")
     assert [(event["rank"], event["step"], event["phase"]) for event in reads] == [
-        (0, 0, "forward"), (1, 0, "forward")]
-    assert all(event["data"] == {"op": "aten::mm", "storage_bytes": 0, "needed_bytes": 64,
-                                 "shape": [4, 4]} for event in reads)
+        (0, 0, "forward"),
+        (1, 0, "forward"),
+    ]
+    assert all(
+        event["data"] == {"op": "aten::mm", "storage_bytes": 0, "needed_bytes": 64, "shape": [4, 4]}
+        for event in reads
+    )
     raised = worker_client.raised(events)
     assert sorted(raised) == [0, 1]
     assert "its data is not allocated yet" in raised[0][1]
@@ -63,8 +67,12 @@ def test_a_process_that_hangs_says_where_when_asked(lost_worker):
 
 
 def test_a_clean_run_reads_nothing_freed(shared_worker):
-    param = {"pack": "torchao_moe_fp8", "hook": "shipped", "call": "grouped_mm", "shape": [4, 16,
-    16]}
+    param = {
+        "pack": "torchao_moe_fp8",
+        "hook": "shipped",
+        "call": "grouped_mm",
+        "shape": [4, 16, 16],
+    }
     group = {"params": [param], "mixed_precision": {"param_dtype": "bf16"}}
     events = shared_worker.run(case([group, group], 2, steps=2))
     assert worker_client.of_kind(events, "freed_read") == []

@@ -15,8 +15,10 @@ FP8 = {"torchao_moe_fp8", "torchao_float8_linear"}
 
 OUT_OF_BOUNDS = ("RuntimeError", "out of bounds for storage of size")
 UNPADDED = ("AssertionError", "fsdp_pre_all_gather must return all-gather inputs with the padded")
-NO_MAXIMUM = ("RuntimeError", "max(): Expected reduction dim to be specified for input.numel() ==
-0")
+NO_MAXIMUM = (
+    "RuntimeError",
+    "max(): Expected reduction dim to be specified for input.numel() == 0",
+)
 ONE_OUTPUT = ("ValueError", "not enough values to unpack (expected 2, got 1)")
 
 # What the last rank raises, where a pack does not finish: by pack, hook and kind of rows.
@@ -26,7 +28,7 @@ FAILS = {
     ("torchao_moe_fp8", "one_arg", "short"): OUT_OF_BOUNDS,
     ("torchao_moe_fp8", "one_arg", "empty"): OUT_OF_BOUNDS,
     ("torchao_float8_linear", "shipped", "short"): OUT_OF_BOUNDS,  # pytorch/ao#3982
-    ("torchao_float8_linear", "shipped", "empty"): NO_MAXIMUM,     # pytorch/ao#1938
+    ("torchao_float8_linear", "shipped", "empty"): NO_MAXIMUM,  # pytorch/ao#1938
 }
 
 
@@ -61,8 +63,10 @@ def one(pack, hook, rows, world_size, **more):
 
 RUNS = [
     (pack, hook["name"], world_size, kind)
-    for pack, facts in FACTS.items() for hook in facts["hooks"]
-    for world_size, kinds in ROWS.items() for kind in kinds
+    for pack, facts in FACTS.items()
+    for hook in facts["hooks"]
+    for world_size, kinds in ROWS.items()
+    for kind in kinds
 ]
 
 
@@ -78,8 +82,11 @@ def test_which_finish(worker, pack, hook, world_size, kind):
         assert raised == {}
         finished = [event["rank"] for event in worker_client.of_kind(events, "finished")]
         assert sorted(finished) == list(range(world_size))
-        wrong = [event for event in worker_client.of_kind(events, "reference")
-                 if event["data"]["missing"] or event["data"]["differing"]]
+        wrong = [
+            event
+            for event in worker_client.of_kind(events, "reference")
+            if event["data"]["missing"] or event["data"]["differing"]
+        ]
         assert wrong == []
         assert len(worker_client.of_kind(events, "reference")) > 0
         return
@@ -101,7 +108,8 @@ def test_float8_linear_reduces_its_largest_value_at_each_gather(worker, world_si
     # A world of one gathers nothing and still issues the all-reduce, in forward and in backward.
     assert len(reductions) == 2 * world_size
     assert {(call["count"], call["bytes"], call["reduce"]) for call in reductions} == {
-        (1, size * FACTS["torchao_float8_linear"]["hook_all_reduce_elements"], "max")}
+        (1, size * FACTS["torchao_float8_linear"]["hook_all_reduce_elements"], "max")
+    }
     assert len(gathers) == (0 if world_size == 1 else 2 * world_size)
     assert all(call["bytes"] == call["count"] for call in gathers)
 

@@ -30,8 +30,13 @@ class Worker:
     def __init__(self, *pack_files):
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        command = [os.environ["SHARDFUZZ_WORKER"], "--python", sys.executable,
-                   "--home", os.environ["SHARDFUZZ_HOME"]]
+        command = [
+            os.environ["SHARDFUZZ_WORKER"],
+            "--python",
+            sys.executable,
+            "--home",
+            os.environ["SHARDFUZZ_HOME"],
+        ]
         for file in pack_files:
             command += ["--pack", file]
 
@@ -43,8 +48,13 @@ class Worker:
             os.closerange(5, 256)
 
         self.process = subprocess.Popen(
-            command, preexec_fn=descriptors, close_fds=False, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            command,
+            preexec_fn=descriptors,
+            close_fds=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(requests)
         os.close(answers)
         self.hello = json.loads(self.receive()[1])
@@ -91,15 +101,22 @@ def case(groups, world_size, **more):
         group = dict(group) if isinstance(group, dict) else {"params": group}
         group["params"] = [{"name": f"w{p}", **param} for p, param in enumerate(group["params"])]
         made.append({"name": f"g{i}", **group})
-    return {"schema": "shardfuzz.case/1", "name": "test", "mesh": {"shape": [world_size]},
-            "groups": made, "steps": 1, **more}
+    return {
+        "schema": "shardfuzz.case/1",
+        "name": "test",
+        "mesh": {"shape": [world_size]},
+        "groups": made,
+        "steps": 1,
+        **more,
+    }
 
 
 def raised(events):
     """{rank: (type, message, where)} of what the code under test raised."""
     return {
         event["rank"]: tuple(event["data"][key] for key in ("type", "message", "where"))
-        for event in events if event["kind"] == "raised" and not event["data"]["by_harness"]
+        for event in events
+        if event["kind"] == "raised" and not event["data"]["by_harness"]
     }
 
 

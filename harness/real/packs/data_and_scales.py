@@ -71,8 +71,9 @@ class ScaledRows(torch.Tensor):
 
     def fsdp_pre_all_gather(self, mesh):
         if self._data.shape[1:] != self._whole[1:]:
-            raise NotImplementedError("ScaledRows can be sharded on dim 0 only: a scale is of a
-            row")
+            raise NotImplementedError(
+                "ScaledRows can be sharded on dim 0 only: a scale is of a row"
+            )
         rows = -(-self._whole[0] // mesh.size())
         data, scales = quantize(self._data)
         return (_pad(data, rows), _pad(scales, rows)), None
