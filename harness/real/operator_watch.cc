@@ -180,6 +180,8 @@ void set_watched_place(int rank, int step, const std::string& phase) {
   if (step >= 0) text += ", step " + std::to_string(step);
   copy_text(watched.place, kPlaceBytes, text + ", " + phase);
   watched.has_reported = false;
+  // Nothing is freed before the first operation, and fully_shard runs many operators.
+  at::enableRecordFunction(step >= 0);
 }
 
 std::size_t operator_words(char* text, std::size_t byte_count) noexcept {

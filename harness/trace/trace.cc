@@ -13,7 +13,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-// Feeds a digest field by field; a text or list also adds its length, so that nothing runs together.
+// Feeds a digest field by field; a text or list also adds its length, so that nothing runs
+// together.
 class Hasher {
  public:
   void add(std::int64_t value) { digest_ = combine(digest_, static_cast<std::uint64_t>(value)); }
@@ -43,31 +44,29 @@ class Hasher {
 
 // The fields of one kind of event, said once: its JSON form and its share of the digest.
 #define SHARDFUZZ_ADD_FIELD(field) hasher.add(value.field);
-#define SHARDFUZZ_EVENT_FIELDS(Type, ...)                                                       \
-  NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Type, __VA_ARGS__)                                         \
-  [[maybe_unused]] static void add_fields(Hasher& hasher, const Type& value) {                  \
-    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(SHARDFUZZ_ADD_FIELD, __VA_ARGS__))                 \
+#define SHARDFUZZ_EVENT_FIELDS(Type, ...)                                       \
+  NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Type, __VA_ARGS__)                         \
+  [[maybe_unused]] static void add_fields(Hasher& hasher, const Type& value) {  \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(SHARDFUZZ_ADD_FIELD, __VA_ARGS__)) \
   }
 
 SHARDFUZZ_EVENT_FIELDS(TensorNote, shape, dtype, bytes, digest)
-SHARDFUZZ_EVENT_FIELDS(Sharded, group, param, local_shape, padded_shape, local_type,
-                                   dtype, expected_type, storage_bytes, requires_grad)
-SHARDFUZZ_EVENT_FIELDS(PreAllGather, group, param, hook_arguments, from_post_forward,
-                                   inputs, declared, rows_digest, local_digest)
+SHARDFUZZ_EVENT_FIELDS(Sharded, group, param, local_shape, padded_shape, local_type, dtype,
+                       expected_type, storage_bytes, requires_grad)
+SHARDFUZZ_EVENT_FIELDS(PreAllGather, group, param, hook_arguments, from_post_forward, inputs,
+                       declared, rows_digest, local_digest)
 SHARDFUZZ_EVENT_FIELDS(Call, rank, kind, dtype, count, bytes, root, reduce)
 SHARDFUZZ_EVENT_FIELDS(Launch, process_group, members, sequence, call, digest)
 SHARDFUZZ_EVENT_FIELDS(Delivered, process_group, members, sequence, kind, digest)
 SHARDFUZZ_EVENT_FIELDS(Mismatch, process_group, members, sequence, calls)
-SHARDFUZZ_EVENT_FIELDS(Unsharded, group, param, shape, stride, dtype, type,
-                                   expected_type, storage_bytes, needed_bytes, requires_grad, slots,
-                                   tags)
+SHARDFUZZ_EVENT_FIELDS(Unsharded, group, param, shape, stride, dtype, type, expected_type,
+                       storage_bytes, needed_bytes, requires_grad, slots, tags)
 SHARDFUZZ_EVENT_FIELDS(Storage, group, param, at, unsharded_bytes, post_forward_bytes)
 SHARDFUZZ_EVENT_FIELDS(FreedRead, op, storage_bytes, needed_bytes, shape)
 SHARDFUZZ_EVENT_FIELDS(Gradient, group, param, present, type, dtype, shape, digest)
-SHARDFUZZ_EVENT_FIELDS(Stepped, group, param, optimizer_owns_it, type, dtype,
-                                   requires_grad, digest)
-SHARDFUZZ_EVENT_FIELDS(Reference, group, param, what, exact, missing, differing, first,
-                                   got, want, headroom)
+SHARDFUZZ_EVENT_FIELDS(Stepped, group, param, optimizer_owns_it, type, dtype, requires_grad, digest)
+SHARDFUZZ_EVENT_FIELDS(Reference, group, param, what, exact, missing, differing, first, got, want,
+                       headroom)
 SHARDFUZZ_EVENT_FIELDS(Loaded, group, param, same_bytes, same_type)
 SHARDFUZZ_EVENT_FIELDS(Final, group, param, digest, exact, sample)
 SHARDFUZZ_EVENT_FIELDS(Raised, type, message, where, group, param, by_harness)
