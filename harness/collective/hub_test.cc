@@ -154,17 +154,39 @@ TEST(HubH2, CountZeroOnOneRankShiftsThePairingOfAllThatFollow) {
 // ---- H3: parking --------------------------------------------------------------------------------
 
 TEST(HubH3, ARankThatWaitsForAPeerIsParkedAndTheOtherRuns) {
-  World world({.ranks = 2});
-  world.run([&](int rank) {
-    if (rank == 1) world.log(1, "works first");
-    Gather gather(world, rank, {rank});
-    gather.launch();
-    world.log(rank, "waits");
-    gather.wait();
-    world.log(rank, "goes on");
-  });
-  EXPECT_EQ(world.lines,
-            (Strings{"1 works first", "0 waits", "1 waits", "0 goes on", "1 goes on"}));
+  for (const Delivery delivery : {Delivery::kEarly, Delivery::kLate}) {
+    World world({.ranks = 2, .schedule = {.delivery = delivery}});
+    world.run([&](int rank) {
+      for (int i = 0; rank == 1 && i < 4; ++i) {
+        world.log(1, "works");
+        world.scheduler.yield(1);
+      }
+      Gather gather(world, rank, {rank});
+      gather.launch();
+      world.log(rank, "waits");
+      gather.wait();
+      world.log(rank, "goes on");
+      EXPECT_EQ(gather.output, (Ints{0, 1}));
+    });
+    EXPECT_EQ(world.lines, (Strings{"1 works", "0 waits", "1 works", "1 works", "1 works",
+                                    "1 waits", "0 goes on", "1 goes on"}));
+    EXPECT_TRUE(world.stops.empty());
+  }
+}
+
+TEST(HubH3, EveryMemberThatIsParkedGoesOnWhenTheLastHasLaunched) {
+  for (const SchedulePolicy policy :
+       {SchedulePolicy::kRoundRobin, SchedulePolicy::kRandom, SchedulePolicy::kPriority}) {
+    World world({.ranks = 4, .schedule = {.policy = policy, .seed = 2, .delays = {0, 0, 0, 40}}});
+    world.run([&](int rank) {
+      for (int round = 0; round < 3; ++round) {
+        for (int i = 0; rank == round && i < 20; ++i) world.scheduler.yield(rank);  // the slow one
+        EXPECT_EQ(Gather(world, rank, {rank}).launch().wait().output, (Ints{0, 1, 2, 3}));
+      }
+    });
+    EXPECT_TRUE(world.stops.empty());
+    EXPECT_TRUE(world.lines.empty());
+  }
 }
 
 TEST(HubH3, SeveralLaunchesBeforeTheWaitsCompleteInAnyOrderOfWaits) {
@@ -370,6 +392,8 @@ TEST(HubH5, InPlaceReductionsReadEveryInputBeforeAnyOutputIsWritten) {
 TEST(HubH6, AStuckRunSaysWhoWaitsWhereAndWhoRaised) {
   World world({.ranks = 3});
   world.run([&](int rank) {
+    for (int i = 0; rank == 1 && i < 3; ++i) world.scheduler.yield(rank);  // the others park
+    Gather(world, rank, {rank}).launch().wait();
     if (rank == 1) throw std::runtime_error("a hook's error");
     if (rank == 2) return;
     Gather(world, rank, {rank}).launch().wait();
@@ -379,7 +403,7 @@ TEST(HubH6, AStuckRunSaysWhoWaitsWhereAndWhoRaised) {
   EXPECT_FALSE(stuck[0].step_bound);
   EXPECT_EQ(stuck[0].ranks,
             (std::vector<Stuck::Rank>{
-                {0, "waits", "all_gather 0 of group shard"}, {1, "raised", ""}, {2, "done", ""}}));
+                {0, "waits", "all_gather 1 of group shard"}, {1, "raised", ""}, {2, "done", ""}}));
   EXPECT_EQ(world.lines,
             (Strings{"1 throws a hook's error",
                      "0 throws shardfuzz: no rank can go on; this rank's collective will never "

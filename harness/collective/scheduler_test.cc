@@ -145,6 +145,18 @@ TEST(Scheduler, ADeadlockIsKnownAtOnceAndUnwindsInRankOrder) {
                 {0, "waits", "thing 0"}, {1, "waits", "thing 1"}, {2, "done", ""}}));
 }
 
+TEST(Scheduler, UnwindingFollowsRanksWhateverThePolicy) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    World world({.ranks = 4, .schedule = {.policy = SchedulePolicy::kRandom, .seed = seed}});
+    world.run([&](int rank) {
+      if (rank == 1) return;
+      EXPECT_EQ(world.scheduler.park(rank, "nothing"), Wake::kDeadlock);
+      world.log(rank, "unwinds");
+    });
+    EXPECT_EQ(world.lines, (Strings{"0 unwinds", "2 unwinds", "3 unwinds"})) << "seed " << seed;
+  }
+}
+
 TEST(Scheduler, ARankThatLeavesWhileAnotherIsParkedEndsTheWait) {
   World world({.ranks = 2});
   world.run([&](int rank) {

@@ -91,6 +91,18 @@ TEST(P2, ARankThatBroughtFewerIsNotADisagreement) {
   EXPECT_EQ(found_by(check_collective_agreement, c, trace), Findings{}) << "that is P3";
 }
 
+TEST(P2, WithoutAnythingFromAMemberNobodyHasMet) {
+  const Case c = small_case({.ranks = 3});
+  Trace trace;
+  trace.world_size = 3;
+  for (const int rank : {0, 2}) {
+    Launch launch{.process_group = "shard", .members = {0, 1, 2}};
+    launch.call = {.rank = rank, .kind = "all_gather", .dtype = "Float", .count = 1 + rank};
+    add(&trace, rank, launch);
+  }
+  EXPECT_EQ(found_by(check_collective_agreement, c, trace), Findings{});
+}
+
 TEST(P2, GroupsOfTheSameNameWithOtherMembersAreApart) {
   const Case c = small_case({.ranks = 4});
   Trace trace;

@@ -115,6 +115,7 @@ TEST(P9, WhatIsLaunchedAfterTheLastOperationBelongsToNone) {
   const Case c = small_case();
   Trace trace = healthy_trace(c);
   Event more = event_of<Launch>(&trace, 0, "all_gather");
+  more.step = 1;
   more.operation = -1;
   more.phase = "end";
   more.index = trace.events.back().index + 1;
