@@ -49,6 +49,25 @@ TEST(Life, AWorldOfOneSendsNothingButHoldsTheSame) {
   EXPECT_TRUE(life.operations[1].collectives.empty());
 }
 
+TEST(Life, HooksReduceBeforeEachGatherAndValuesAreHeldBesideWhatWasGathered) {
+  LifeGroup group = group_of(16, Reshard::kAfterForward);
+  group.params[0].hook_reduce_bytes = 2;
+  group.params[0].value_bytes = 100;
+  LifeModel model{.shard_ranks = 2, .groups = {group_of(0, Reshard::kNever), group}};
+  model.groups[0].params.clear();
+  Life life = live(model, {{Step::kForward}, {Step::kBackward}, {Step::kUnshard, 1}});
+  EXPECT_EQ(lines(life.operations[0]),
+            (Lines{"shard all_reduce 2 of 1", "shard all_gather 16 of 1"}));
+  EXPECT_EQ(lines(life.operations[1]), (Lines{"shard all_reduce 2 of 1", "shard all_gather 16 of 1",
+                                              "shard reduce_scatter 32 of 1"}));
+  EXPECT_EQ(life.operations[1].unsharded_bytes[1], 0);
+  EXPECT_EQ(life.operations[2].unsharded_bytes[1], 2 * 16 + 100);
+  // A rank that gathers from itself alone still reduces.
+  model.shard_ranks = 1;
+  life = live(model, {{Step::kForward}});
+  EXPECT_EQ(lines(life.operations[0]), (Lines{"shard all_reduce 2 of 1"}));
+}
+
 TEST(Life, HsdpAddsAnAllReduceAndAccumulationDefersIt) {
   const LifeModel model{
       .shard_ranks = 2, .has_replicas = true, .groups = {group_of(8, Reshard::kNever)}};
