@@ -10,6 +10,7 @@
 
 #include "fuzz/documented_use.h"
 #include "fuzz/shrink.h"
+#include "fuzz/writable.h"
 #include "harness/base/hash.h"
 #include "harness/case/case_json.h"
 #include "harness/case/validate.h"
@@ -54,6 +55,8 @@ class Run {
                    .where = options_.output_folder,
                    .what_to_do = "name a folder that can be written with --output"};
     }
+    if (Status writable = check_writable_folder(options_.output_folder); !writable)
+      return writable.error();
     load_earlier();
     while (!is_over()) {
       if (Status status = feed(); !status) return status.error();
@@ -63,6 +66,7 @@ class Run {
       }
     }
     if (Status status = finish(); !status) return status.error();
+    tell_rest();
     result_.stats.seconds = elapsed();
     return std::move(result_);
   }
@@ -96,12 +100,14 @@ class Run {
   }
 
   Status feed() {
-    while (!limit_reached() && runner_.pending_count() < kInFlight && to_shrink_.empty()) {
+    while (!limit_reached() && runner_.pending_count() < kInFlight && to_shrink_.empty() &&
+           next_case_ - next_handled_ < kHeldMax) {
       const std::int64_t number = next_case_++;
       Case c = case_number(number, options_);
       if (const Status valid = validate(c); !valid) {
         ++result_.stats.invalid;  // the generator's bug: its test holds that there are none
         note_error("generated case does not validate: " + valid.error().text());
+        held_[number] = std::nullopt;
         continue;
       }
       if (Status sent = runner_.submit(id_of(number, Purpose::kFirst), c); !sent) return sent;
@@ -119,10 +125,25 @@ class Run {
     if (!finished) return finished.error();
     for (const Runner::Finished& item : *finished) {
       const auto number = static_cast<std::int64_t>(item.id >> 1);
-      const auto purpose = static_cast<Purpose>(item.id & 1);
-      if (Status handled = handle(number, purpose, item); !handled) return handled;
+      if (static_cast<Purpose>(item.id & 1) == Purpose::kFirst) {
+        held_[number] = item;
+      } else if (Status handled = handle_repeat(item, number); !handled) {
+        return handled;
+      }
     }
+    if (Status handled = handle_in_order(); !handled) return handled;
     tell_progress();
+    return Done{};
+  }
+
+  // Workers finish in any order; which case is the first with a signature must not depend on it.
+  Status handle_in_order() {
+    while (!held_.empty() && held_.begin()->first == next_handled_) {
+      const auto item = std::move(held_.extract(held_.begin()).mapped());
+      const std::int64_t number = next_handled_++;
+      if (!item) continue;  // did not validate
+      if (Status handled = handle(number, *item); !handled) return handled;
+    }
     return Done{};
   }
 
@@ -134,9 +155,8 @@ class Run {
     events_.progress(result_.stats, result_.failures.size(), known);
   }
 
-  Status handle(std::int64_t number, Purpose purpose, const Runner::Finished& item) {
+  Status handle(std::int64_t number, const Runner::Finished& item) {
     const Evaluated& evaluated = item.evaluated;
-    if (purpose == Purpose::kRepeat) return handle_repeat(item, number);
     EngineStats& stats = result_.stats;
     ++stats.cases;
     stats.ranks += item.the_case.mesh.world_size();
@@ -154,14 +174,19 @@ class Run {
     const bool is_failure = evaluated.verdict.kind == VerdictKind::kFail;
     const bool is_new = is_failure && seen_.count(evaluated.verdict.signature) == 0;
     const bool is_pass = evaluated.verdict.kind == VerdictKind::kPass;
-    if (is_new) note_failure(item.the_case, evaluated, number);
+    if (is_new) {
+      if (Status noted = note_failure(item.the_case, evaluated, number); !noted) return noted;
+    }
     // Failures run twice: new ones always, the others as often as passes (each would double the
     // cost).
-    if (evaluated.trace && (is_new || one_in(number, kRepeatOneIn, options_.seed))) {
+    const bool twice = is_new || one_in(number, kRepeatOneIn, options_.seed);
+    if (evaluated.trace && twice && !options_.is_interrupted()) {
       first_traces_[number] = *evaluated.trace;
       return runner_.submit(id_of(number, Purpose::kRepeat), item.the_case);
     }
-    if (is_pass && one_in(number, kMeshRelationOneIn, ~options_.seed)) note_relation(item.the_case);
+    if (is_pass && one_in(number, kMeshRelationOneIn, ~options_.seed)) {
+      note_relation(item.the_case, number);
+    }
     return Done{};
   }
 
@@ -174,7 +199,7 @@ class Run {
                         .trace = first};
     if (evaluated.verdict.kind == VerdictKind::kFail &&
         seen_.count(evaluated.verdict.signature) == 0) {
-      note_failure(item.the_case, evaluated, number);
+      return note_failure(item.the_case, evaluated, number);
     }
     return Done{};
   }
@@ -184,12 +209,12 @@ class Run {
   }
 
   // A new failure: on disk at once, to be shrunk when the workers are idle.
-  void note_failure(const Case& c, const Evaluated& evaluated, std::int64_t number) {
+  Status note_failure(const Case& c, const Evaluated& evaluated, std::int64_t number) {
     const Verdict& verdict = evaluated.verdict;
     seen_.insert(verdict.signature);
     if (result_.failures.size() >= kMaxSignatures) {
       result_.too_many_signatures = true;
-      return;
+      return Done{};
     }
     Failure failure{.signature = verdict.signature,
                     .sentence = verdict.sentence,
@@ -205,19 +230,14 @@ class Run {
     }
     failure.file =
         (std::filesystem::path(options_.output_folder) / file_name_of(verdict.signature)).string();
-    save(failure);
+    if (Status saved = save_case(failure.smallest, failure.file); !saved) return saved;
     if (events_.found) events_.found(failure);
     result_.failures.push_back(failure);
     to_shrink_.push_back({result_.failures.size() - 1, verdict});
+    return Done{};
   }
 
-  void save(const Failure& failure) {
-    if (const Status saved = save_case(failure.smallest, failure.file); !saved) {
-      note_error(saved.error().text());
-    }
-  }
-
-  void note_relation(Case c) {
+  void note_relation(Case c, std::int64_t number) {
     if (c.mesh.shape.size() != 1 || c.batch.values != DataKind::kInteger) return;
     for (const GroupSpec& group : c.groups) {
       if (std::holds_alternative<int>(group.reshard_after_forward))
@@ -226,7 +246,7 @@ class Run {
     c = on_mesh(std::move(c), c.mesh.shape);
     c.batch.same_on_all_ranks = true;
     c.compare_meshes = {{1}, {2}, {3}};
-    if (validate(c)) to_compare_.push_back(std::move(c));
+    if (validate(c)) to_compare_.push_back({number, std::move(c)});
   }
 
   // With nothing in flight: shrink what was found, compare meshes.
@@ -236,14 +256,14 @@ class Run {
       if (options_.is_interrupted()) return Done{};
     }
     while (!to_compare_.empty() && !is_stopping()) {
-      const Case c = std::move(to_compare_.front());
+      const auto [number, c] = std::move(to_compare_.front());
       to_compare_.pop_front();
       ++result_.stats.mesh_relations;
       const auto evaluated = runner_.evaluate(c);
       if (!evaluated) return evaluated.error();
       if (evaluated->verdict.kind == VerdictKind::kFail &&
           seen_.count(evaluated->verdict.signature) == 0) {
-        note_failure(c, *evaluated, next_case_);
+        if (Status noted = note_failure(c, *evaluated, number); !noted) return noted;
       }
     }
     while (!to_shrink_.empty() && !options_.is_interrupted()) {
@@ -256,18 +276,34 @@ class Run {
 
   // What was found in the last moments is shrunk too, unless the user asked to stop.
   Status finish() {
-    if (options_.is_interrupted()) return Done{};
-    while (runner_.pending_count() > 0) {
+    while (runner_.pending_count() > 0 && !options_.is_interrupted()) {
       if (Status status = collect(); !status) return status;
-      if (options_.is_interrupted()) return Done{};
     }
-    return settle();
+    if (!options_.is_interrupted()) return settle();
+    // Some case before these has not come back and never will.
+    for (const auto& [number, item] : held_) {
+      if (!item) continue;
+      if (Status handled = handle(number, *item); !handled) return handled;
+    }
+    return Done{};
+  }
+
+  void tell_done(const Failure& failure) const {
+    if (events_.done) events_.done(failure);
+  }
+
+  // Those that an interrupt kept from being shrunk.
+  void tell_rest() const {
+    for (const ToShrink& rest : to_shrink_) tell_done(result_.failures[rest.index]);
   }
 
   Status shrink_failure(std::size_t index, const Verdict& verdict) {
     Failure& failure = result_.failures[index];
     const bool can_shrink = verdict.findings.empty() || verdict.findings[0].property != "P11";
-    if (!can_shrink) return Done{};
+    if (!can_shrink) {
+      tell_done(failure);
+      return Done{};
+    }
     const auto shrunk =
         shrink(runner_, failure.smallest, verdict,
                {.max_evaluations = options_.minimize_evaluations,
@@ -282,19 +318,24 @@ class Run {
     failure.predicate = shrunk->smallest.predicate;
     failure.evaluations = shrunk->evaluations;
     result_.stats.minimizer_evaluations += shrunk->evaluations + shrunk->predicate_evaluations;
-    save(failure);
-    if (events_.minimized) events_.minimized(failure);
+    failure.is_minimized = shrunk->is_fixed_point;
+    if (Status saved = save_case(failure.smallest, failure.file); !saved) return saved;
+    tell_done(failure);
     return Done{};
   }
 
   static constexpr std::size_t kInFlight = 4;  // enough to keep two workers busy
+  // Cases that are ahead of one that has not come back: it may be a hang of a minute.
+  static constexpr std::int64_t kHeldMax = 256;
 
   Runner& runner_;
   const EngineOptions& options_;
   const EngineEvents& events_;
   const Time start_;
   EngineResult result_;
-  std::int64_t next_case_ = 0;
+  std::int64_t next_case_ = 0, next_handled_ = 0;
+  std::map<std::int64_t, std::optional<Runner::Finished>>
+      held_;  // finished, but not their turn yet
   std::set<std::string> seen_;
   std::map<std::int64_t, Trace> first_traces_;
   struct ToShrink {
@@ -302,7 +343,11 @@ class Run {
     Verdict verdict;
   };
   std::deque<ToShrink> to_shrink_;
-  std::deque<Case> to_compare_;
+  struct ToCompare {
+    std::int64_t number;
+    Case the_case;
+  };
+  std::deque<ToCompare> to_compare_;
 };
 
 }  // namespace

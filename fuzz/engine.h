@@ -1,9 +1,11 @@
 // Engine: generates cases, runs them, and turns each new failure into a minimized case file.
 //
-// Guarantees: for one seed and one number of cases the same cases are run, whatever the number of
-// workers; a failure's file is on disk before it is minimized and is replaced when that is done, so
-// an interrupt at any time loses nothing; one file for each signature; failures that are in the
-// output folder already are not reported again (a run can be resumed). Failing cases and 1 % of the
+// Guarantees: for one seed and one number of cases the same cases are run and the same files are
+// written, whatever the number of workers (results are taken in the order of the cases; only the
+// bounds in seconds can make a difference); a failure's file is on disk before it is minimized and
+// is replaced when that is done, so an interrupt at any time loses nothing; one file for each
+// signature; failures that are in the output folder already are not reported again (a run can be
+// resumed). A file that cannot be written ends the run with an Error. Failing cases and 1 % of the
 // passing ones are run twice (P11); about 1 % of the passing ones are compared over meshes (P12).
 // Refused: more than kMaxSignatures signatures in a run (it stops and says so).
 #pragma once
@@ -44,6 +46,7 @@ struct Failure {
   double found_after_s = 0;  // since the start of the run
   std::int64_t found_at_case = 0;
   int evaluations = 0;
+  bool is_minimized = false;  // false: nobody had the time, or it cannot be (P11)
 };
 
 struct EngineStats {
@@ -56,8 +59,8 @@ struct EngineStats {
 // What the engine tells while it runs; all optional.
 struct EngineEvents {
   std::function<void(const EngineStats&, std::size_t failures, std::size_t known)> progress;
-  std::function<void(const Failure&)> found;      // before minimizing; its file exists
-  std::function<void(const Failure&)> minimized;  // its file is final
+  std::function<void(const Failure&)> found;  // before minimizing; its file exists
+  std::function<void(const Failure&)> done;   // once for each that was found: its file is final
 };
 
 struct EngineResult {

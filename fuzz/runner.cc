@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,9 +13,12 @@
 #include "harness/case/pack_info.h"
 #include "harness/oracle/judge.h"
 #include "harness/worker/clock.h"
+#include "harness/worker/output_tail.h"
 
 namespace shardfuzz {
 namespace {
+
+constexpr std::size_t kPackNameMax = 40;
 
 PoolOptions pool_options(const RunnerOptions& options) {
   PoolOptions pool;
@@ -25,7 +30,9 @@ PoolOptions pool_options(const RunnerOptions& options) {
   pool.worker.memory_bytes_max = options.memory_mib_max << 20;
   pool.worker.hang_signal = SIGUSR1;
   pool.worker_count = options.worker_count;
+  pool.replace_at_once = true;  // a start takes seconds
   pool.request_timeout = std::chrono::seconds(options.timeout_s);
+  pool.is_interrupted = options.is_interrupted;
   // Worlds and process groups are kept for the life of a worker; this bounds what they add up to.
   pool.rss_bytes_soft_max = (options.memory_mib_max << 20) * 3 / 4;
   return pool;
@@ -45,11 +52,55 @@ LostProcess lost_process(const Lost& lost) {
 
 // A lost process that says more about us than about the code under test.
 bool is_our_failure(const Lost& lost) {
-  return lost.reason == Lost::Reason::kProtocol ||
+  return lost.reason == Lost::Reason::kProtocol || is_killed_from_outside(lost) ||
          lost.output_tail.find("check failed:") != std::string::npos;
 }
 
-PackInfo pack_from(const nlohmann::json& json) {
+Error pack_error(const std::string& name, const std::string& what) {
+  return {.what = what,
+          .where = "pack '" + name + "'",
+          .what_to_do = "mend its file; harness/real/shardfuzz_real/pack.py says what is allowed"};
+}
+
+// Reads names of a closed set.
+template <typename Enum>
+Status read_names(const PackInfo& pack, const nlohmann::json& names, std::vector<Enum>* values) {
+  for (const std::string name : names) {
+    Enum value{};
+    if (!parse_name(name, &value)) return pack_error(pack.name, "it lists '" + name + "'");
+    values->push_back(value);
+  }
+  if (values->empty()) return pack_error(pack.name, "its calls or dtypes are empty");
+  return Done{};
+}
+
+// Names come into signatures, file names and case files.
+bool is_name(const std::string& name) {
+  return !name.empty() && name.size() <= kPackNameMax &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_';
+         });
+}
+
+Status check_pack(const PackInfo& pack) {
+  if (!is_name(pack.name)) {
+    return pack_error(printable(pack.name), "its name is not a-z, 0-9 and _ alone");
+  }
+  if (pack.hooks.empty()) return pack_error(pack.name, "it has no hooks");
+  for (const HookInfo& hook : pack.hooks) {
+    if (!is_name(hook.name)) {
+      return pack_error(pack.name, "the name of a hook is not a-z, 0-9 and _ alone");
+    }
+    if (hook.arguments != 0 && hook.arguments != 1 && hook.arguments != 5) {
+      return pack_error(pack.name, fmt::format("hook '{}' has {} arguments, not 0, 1 or 5",
+                                               hook.name, hook.arguments));
+    }
+  }
+  if (pack.dim_multiple < 1) return pack_error(pack.name, "its dim_multiple is below 1");
+  return Done{};
+}
+
+Result<PackInfo> pack_from(const nlohmann::json& json) {
   PackInfo pack{.name = json.at("name"), .about = json.at("about")};
   for (const auto& hook : json.at("hooks")) {
     pack.hooks.push_back({.name = hook.at("name"),
@@ -57,12 +108,8 @@ PackInfo pack_from(const nlohmann::json& json) {
                           .is_control = hook.at("control"),
                           .casts = hook.value("casts", true)});
   }
-  for (const std::string name : json.at("calls")) {
-    if (CallPath call{}; parse_name(name, &call)) pack.calls.push_back(call);
-  }
-  for (const std::string name : json.at("dtypes")) {
-    if (DType dtype{}; parse_name(name, &dtype)) pack.dtypes.push_back(dtype);
-  }
+  if (Status s = read_names(pack, json.at("calls"), &pack.calls); !s) return s.error();
+  if (Status s = read_names(pack, json.at("dtypes"), &pack.dtypes); !s) return s.error();
   pack.dim_multiple = json.at("dim_multiple");
   pack.is_extension = json.at("is_extension");
   pack.needs_param_dtype = json.at("needs_param_dtype");
@@ -72,6 +119,7 @@ PackInfo pack_from(const nlohmann::json& json) {
   pack.gathered_scale_bytes_a_row = json.value("gathered_scale_bytes_a_row", 0);
   pack.hook_all_reduce_elements = json.value("hook_all_reduce_elements", 0);
   pack.holds_values = json.value("holds_values", false);
+  if (Status good = check_pack(pack); !good) return good.error();
   return pack;
 }
 
@@ -101,12 +149,15 @@ Status Runner::learn_packs() {
   try {
     const nlohmann::json message = nlohmann::json::parse(*hello);  // outlives the loop over it
     for (const auto& pack : message.at("packs")) {
-      if (find_pack(pack.at("name").get<std::string>()) == nullptr) add_pack(pack_from(pack));
+      if (find_pack(pack.at("name").get<std::string>()) != nullptr) continue;
+      Result<PackInfo> learned = pack_from(pack);
+      if (!learned) return learned.error();
+      add_pack(std::move(learned).value());
     }
   } catch (const std::exception& problem) {
     return Error{.what = problem.what(),
                  .where = options_.worker,
-                 .what_to_do = "rebuild: the worker is not of this version"};
+                 .what_to_do = "mend the pack named with --pack, or rebuild: tools/setup"};
   }
   return Done{};
 }
@@ -135,8 +186,13 @@ Result<Evaluated> Runner::evaluated_of(const Case& c, const Outcome& outcome) co
   return evaluated;
 }
 
+bool Runner::is_interrupted() const { return options_.is_interrupted && options_.is_interrupted(); }
+
 Result<Evaluated> Runner::run_once(const Case& c) {
   const Result<Outcome> outcome = pool_->run_one(compact_text(c));
+  if (!outcome && is_interrupted()) {  // what was learned before stays with the caller
+    return Evaluated{.verdict = {.kind = VerdictKind::kError, .sentence = "interrupted"}};
+  }
   if (!outcome) return outcome.error();
   return evaluated_of(c, *outcome);
 }

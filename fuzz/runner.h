@@ -1,14 +1,16 @@
 // Runner: case -> verdict, through worker processes and the oracle.
 //
 // Guarantees: every case gets a verdict; a worker that crashes, hangs or eats memory is one
-// (judge_lost) and is replaced. An Error means that no worker can be used at all (no Python, no
-// torch, a broken pack): what, where and what to do. Thread rule: one thread, which outlives the
-// runner. Use:  Runner runner(options);  auto verdict = runner.evaluate(c);  if (!verdict) return
-// verdict.error();
+// (judge_lost) and is replaced; one that was killed from outside, twice for the same case, is
+// `error`. An Error means that no worker can be used at all (no Python, no torch, a broken pack):
+// what, where and what to do. Once is_interrupted says so, evaluate() gives `error` at once. Thread
+// rule: one thread, which outlives the runner. Use:  Runner runner(options);  auto verdict =
+// runner.evaluate(c);  if (!verdict) return verdict.error();
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,8 +31,9 @@ struct RunnerOptions {
   std::string home;                     // folder that holds harness/real
   std::vector<std::string> pack_files;  // packs outside the project
   int worker_count = 2;
-  int timeout_s = 60;                  // bound on one case
-  std::int64_t memory_mib_max = 6144;  // resident memory of a worker
+  int timeout_s = 60;                    // bound on one case
+  std::int64_t memory_mib_max = 6144;    // resident memory of a worker
+  std::function<bool()> is_interrupted;  // stays true once it is
 };
 
 struct Evaluated {
@@ -44,7 +47,8 @@ class Runner {
   explicit Runner(RunnerOptions options);
   ~Runner();
 
-  // Starts a worker and learns the packs that `pack_files` define (pack_info.h). Needed before
+  // Starts a worker and learns the packs that `pack_files` define (pack_info.h); an Error where one
+  // says of itself what cannot be. Needed before
   // cases that name such packs are validated; otherwise workers start with the first case.
   Status learn_packs();
   // What a worker says of itself: JSON with versions and packs.
@@ -66,6 +70,7 @@ class Runner {
 
  private:
   Result<Evaluated> run_once(const Case& c);
+  [[nodiscard]] bool is_interrupted() const;
   Result<Evaluated> evaluated_of(const Case& c, const Outcome& outcome) const;
 
   RunnerOptions options_;

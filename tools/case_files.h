@@ -18,7 +18,10 @@ struct CaseFile {
 // skipped.
 Result<std::vector<CaseFile>> load_case_files(const std::vector<std::string>& paths);
 
-// The same, but a folder without case files gives none.
+// The files alone, unread; none is an Error.
+Result<std::vector<std::string>> find_case_files(const std::vector<std::string>& paths);
+
+// As load_case_files, but a folder without case files gives none.
 Result<std::vector<CaseFile>> load_case_files_if_any(const std::vector<std::string>& paths);
 
 }  // namespace shardfuzz

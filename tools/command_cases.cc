@@ -27,9 +27,21 @@ int list(const std::vector<std::string>& paths) {
   return to_int(ExitCode::kDone);
 }
 
+// Tells of every broken file, not of the first alone.
 int check(const std::vector<std::string>& paths) {
-  const auto files = load_case_files(paths);
+  const auto files = find_case_files(paths);
   if (!files) return fail(files.error());
+  std::size_t broken = 0;
+  for (const std::string& file : *files) {
+    if (const auto loaded = load_case_files({file}); !loaded) {
+      fail(loaded.error());
+      ++broken;
+    }
+  }
+  if (broken > 0) {
+    std::printf("%zu of %zu case files broken\n", broken, files->size());
+    return to_int(ExitCode::kBadInput);
+  }
   std::printf("%zu case file%s, all valid\n", files->size(), files->size() == 1 ? "" : "s");
   return to_int(ExitCode::kDone);
 }

@@ -24,10 +24,18 @@ struct Options : CommonOptions {
   std::string output = "findings";
   std::vector<std::string> packs, known;
   int world_max = 8;
+  double minimize_seconds = 60;
   bool fail_on_new = false, documented_use = false;
 };
 
 constexpr double kProgressSeconds = 10;  // between progress lines where stderr is no terminal
+
+// What a later command needs, too.
+std::string pack_arguments(const Options& options) {
+  std::string text;
+  for (const std::string& file : options.runner.pack_files) text += " --pack " + file;
+  return text;
+}
 
 class Display {
  public:
@@ -60,20 +68,25 @@ class Display {
     std::fflush(stdout);
   }
 
-  void minimized(const Failure& failure) {
+  void done(const Failure& failure) {
     clear_line();
     if (options_.json) {
       std::printf(
           "{\"signature\":%s,\"sentence\":%s,\"predicate\":%s,\"file\":%s,\"known\":%s,"
-          "\"found_after_s\":%.2f,\"found_at_case\":%lld,\"evaluations\":%d}\n",
+          "\"found_after_s\":%.2f,\"found_at_case\":%lld,\"evaluations\":%d,\"minimized\":%s}\n",
           json_string(failure.signature).c_str(), json_string(failure.sentence).c_str(),
           json_string(failure.predicate).c_str(), json_string(failure.file).c_str(),
           failure.is_known ? "true" : "false", failure.found_after_s,
-          static_cast<long long>(failure.found_at_case), failure.evaluations);
+          static_cast<long long>(failure.found_at_case), failure.evaluations,
+          failure.is_minimized ? "true" : "false");
     } else {
-      std::printf("  %s\n  %s\n  %s  (%d evaluations)\n  replay: tools/replay %s\n",
-                  failure.sentence.c_str(), failure.predicate.c_str(),
-                  case_line(failure.smallest).c_str(), failure.evaluations, failure.file.c_str());
+      std::printf("  %s\n", failure.sentence.c_str());
+      if (!failure.predicate.empty()) std::printf("  %s\n", failure.predicate.c_str());
+      std::printf("  %s  (%s)\n  replay: tools/replay %s%s\n", case_line(failure.smallest).c_str(),
+                  failure.evaluations == 0
+                      ? "not minimized"
+                      : fmt::format("{} evaluations", failure.evaluations).c_str(),
+                  failure.file.c_str(), pack_arguments(options_).c_str());
     }
     std::fflush(stdout);
   }
@@ -132,33 +145,35 @@ std::string command_text(const Options& options) {
   std::string text = fmt::format("shardfuzz fuzz --seed {}", options.seed);
   for (const std::string& pack : options.packs) text += " --only " + pack;
   if (options.world_max != 8) text += fmt::format(" --world-max {}", options.world_max);
-  return text;
+  if (options.documented_use) text += " --documented-use";
+  return text + pack_arguments(options);
 }
 
 int run(Options& options) {
+  Runner runner(options.runner);
+  if (Status learned = learn_named_packs(runner, options); !learned) return fail(learned.error());
   const auto known = known_signatures(options);
   if (!known) return fail(known.error());
-  Runner runner(options.runner);
   if (Status learned = runner.learn_packs(); !learned) return fail(learned.error());
   if (const auto chosen = parse_pack_hooks(options.packs); !chosen) return fail(chosen.error());
   Display display(options);
   const Deadline deadline(options.seconds > 0 ? options.seconds : 1e9, is_interrupted);
-  const EngineOptions engine{.seed = options.seed,
-                             .case_limit = options.cases,
-                             .is_out_of_time = deadline,
-                             .is_interrupted = is_interrupted,
-                             .output_folder = options.output,
-                             .known_signatures = *known,
-                             .packs = options.packs,
-                             .world_max = options.world_max,
-                             .documented_use_only =
-                                 options.documented_use || only_controls(options.packs),
-                             .command = command_text(options)};
-  const EngineEvents events{
-      .progress = [&](const EngineStats& s, std::size_t f,
-                      std::size_t k) { display.progress(s, f, k); },
-      .found = [&](const Failure& failure) { display.found(failure); },
-      .minimized = [&](const Failure& failure) { display.minimized(failure); }};
+  const EngineOptions engine{
+      .seed = options.seed,
+      .case_limit = options.cases,
+      .is_out_of_time = deadline,
+      .is_interrupted = is_interrupted,
+      .output_folder = options.output,
+      .known_signatures = *known,
+      .packs = options.packs,
+      .world_max = options.world_max,
+      .documented_use_only = options.documented_use || only_controls(options.packs),
+      .minimize_seconds = options.minimize_seconds,
+      .command = command_text(options)};
+  const EngineEvents events{.progress = [&](const EngineStats& s, std::size_t f,
+                                            std::size_t k) { display.progress(s, f, k); },
+                            .found = [&](const Failure& failure) { display.found(failure); },
+                            .done = [&](const Failure& failure) { display.done(failure); }};
   const auto result = fuzz(runner, engine, events);
   display.clear_line();
   if (!result) return fail(result.error());
@@ -188,6 +203,11 @@ void add_fuzz_command(CLI::App* app, int* exit_code) {
       "folders of cases whose failures are known (default: repro_cases of the project)");
   command->add_option("--world-max", options->world_max, "most ranks of a case")
       ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  command
+      ->add_option("--minimize-seconds", options->minimize_seconds,
+                   "time for shrinking one failure; its condition gets as much again (0: neither)")
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command->add_flag("--documented-use", options->documented_use,
                     "only cases that PyTorch and torchao promise to handle (always so where only "

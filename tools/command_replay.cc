@@ -70,6 +70,7 @@ Status run_all(Runner& runner, const std::vector<CaseFile>& files, int times,
     for (int round = 0; round < times && !is_interrupted(); ++round) {
       const auto evaluated = runner.evaluate(files[i].the_case);
       if (!evaluated) return evaluated.error();
+      if (is_interrupted()) return Done{};  // the run may have been cut short
       count(files[i].the_case, evaluated->verdict, &(*tallies)[i]);
     }
   }
@@ -105,22 +106,22 @@ void print(const CaseFile& file, const Tally& tally, const Options& options) {
 
 int run(Options& options) {
   Runner runner(options.runner);
-  if (!options.runner.pack_files.empty()) {
-    if (Status learned = runner.learn_packs(); !learned) return fail(learned.error());
-  }
+  if (Status learned = learn_named_packs(runner, options); !learned) return fail(learned.error());
   const auto files = load_case_files(options.paths);
   if (!files) return fail(files.error());
   std::vector<Tally> tallies(files->size());
   if (Status ran = run_all(runner, *files, options.times, &tallies); !ran) return fail(ran.error());
-  std::size_t good = 0;
+  std::size_t good = 0, run = 0;
   for (std::size_t i = 0; i < files->size(); ++i) {
+    if (tallies[i].runs == 0) continue;  // interrupted before its turn
     print((*files)[i], tallies[i], options);
+    ++run;
     good += is_good(tallies[i]) ? 1 : 0;
   }
-  if (!options.json) {
-    std::printf("%zu of %zu cases behave as their files say\n", good, files->size());
-  }
-  return to_int(good == files->size() ? ExitCode::kDone : ExitCode::kDiffers);
+  if (!options.json) std::printf("%zu of %zu cases behave as their files say\n", good, run);
+  if (good < run) return to_int(ExitCode::kDiffers);
+  if (!is_interrupted()) return to_int(ExitCode::kDone);
+  return fail({.what = fmt::format("interrupted; {} of {} cases were run", run, files->size())});
 }
 
 }  // namespace

@@ -32,9 +32,7 @@ Status record(const CaseFile& file, const Evaluated& evaluated) {
 
 int run(Options& options) {
   Runner runner(options.runner);
-  if (!options.runner.pack_files.empty()) {
-    if (Status learned = runner.learn_packs(); !learned) return fail(learned.error());
-  }
+  if (Status learned = learn_named_packs(runner, options); !learned) return fail(learned.error());
   const auto files = load_case_files(options.paths);
   if (!files) return fail(files.error());
   for (const CaseFile& file : *files) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "fuzz/shrink.h"
+#include "fuzz/writable.h"
 #include "harness/case/case_json.h"
 #include "reports/terminal.h"
 #include "tools/case_files.h"
@@ -24,9 +25,19 @@ struct Loaded {
 };
 
 // Reads the file and runs it once: only what fails can be shrunk.
-Result<Loaded> load_failing(Runner& runner, const std::string& path) {
+Result<Loaded> load_failing(Runner& runner, const Options& options) {
+  const std::string& path = options.path;
+  if (!options.output.empty()) {
+    if (Status writable = check_writable_file(options.output); !writable) return writable.error();
+  }
+  if (Status learned = learn_named_packs(runner, options); !learned) return learned.error();
   const auto files = load_case_files({path});
   if (!files) return files.error();
+  if (files->size() > 1) {
+    return Error{.what = fmt::format("a folder with {} cases", files->size()),
+                 .where = path,
+                 .what_to_do = "name one case file"};
+  }
   const Case& c = files->front().the_case;
   const Result<Evaluated> evaluated = runner.evaluate(c);
   if (!evaluated) return evaluated.error();
@@ -51,7 +62,7 @@ int write_result(const Case& c, const std::string& output) {
 
 int run_minimize(Options& options) {
   Runner runner(options.runner);
-  const auto loaded = load_failing(runner, options.path);
+  const auto loaded = load_failing(runner, options);
   if (!loaded) return fail(loaded.error());
   const Deadline deadline(options.seconds, is_interrupted);
   const auto shrunk = shrink(
@@ -65,7 +76,7 @@ int run_minimize(Options& options) {
 
 int run_predicate(Options& options) {
   Runner runner(options.runner);
-  const auto loaded = load_failing(runner, options.path);
+  const auto loaded = load_failing(runner, options);
   if (!loaded) return fail(loaded.error());
   const Deadline deadline(options.seconds, is_interrupted);
   const auto found = probe(runner, loaded->the_case, loaded->verdict.signature, deadline);

@@ -1,6 +1,7 @@
 // shardfuzz: the command line program.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 
 #include "tools/interrupt.h"
 #include "tools/options.h"
@@ -29,6 +30,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? to_int(ExitCode::kDone) : to_int(ExitCode::kBadInput);
+  } catch (const std::exception& problem) {  // of a library: no memory, a file system that fails
+    return fail({.what = problem.what()});
   }
   return exit_code;
 }

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tools/interrupt.h"
+
 namespace shardfuzz {
 namespace {
 
@@ -21,6 +23,7 @@ void add_common_options(CLI::App* command, CommonOptions* options) {
       from_environment("SHARDFUZZ_WORKER", SHARDFUZZ_BUILD_DIR "/harness/real/shardfuzz_worker");
   runner.python = from_environment("SHARDFUZZ_PYTHON", SHARDFUZZ_PYTHON);
   runner.home = from_environment("SHARDFUZZ_HOME", SHARDFUZZ_SOURCE_DIR);
+  runner.is_interrupted = is_interrupted;
   command->add_option("--workers", runner.worker_count, "worker processes")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
@@ -41,6 +44,11 @@ void add_common_options(CLI::App* command, CommonOptions* options) {
                    "the interpreter whose torch the worker was built for (tools/* build it)")
       ->group("Advanced");
   command->add_flag("--json", options->json, "one JSON object a line on stdout");
+}
+
+Status learn_named_packs(Runner& runner, const CommonOptions& options) {
+  if (options.runner.pack_files.empty()) return Done{};
+  return runner.learn_packs();
 }
 
 int fail(const Error& error) {

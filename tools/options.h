@@ -18,6 +18,9 @@ struct CommonOptions {
 // Adds --workers, --timeout, --memory, --pack, --python, --worker, --json to a command.
 void add_common_options(CLI::App* command, CommonOptions* options);
 
+// Where --pack named some: to be called before cases that name them are read.
+Status learn_named_packs(Runner& runner, const CommonOptions& options);
+
 // Prints "shardfuzz: <error>" to stderr and gives exit code 2.
 int fail(const Error& error);
 

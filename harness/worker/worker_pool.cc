@@ -154,6 +154,7 @@ void WorkerPool::take_loss(Slot* slot, Lost lost) {
     }
     completed_.push_back({slot->job->id, std::move(lost)});
     slot->job.reset();
+    if (options_.replace_at_once && !error_) start_worker(slot);
     return;
   }
   if (slot->job.has_value()) queue_.push_front(*std::exchange(slot->job, std::nullopt));

@@ -3,12 +3,12 @@
 // Thread rule: one thread, which must live as long as the pool (see worker_process.h).
 // Guarantees: each submitted request comes back exactly once, in order of completion, as an Answer
 // or as a Lost; a request that its worker never read is given to another one, and so is, once, one
-// whose worker was killed from outside; a dead worker is replaced when there is work for it;
-// shutdown() and the destructor take at most a second and leave no process. Refuses: more than
-// kPendingMax requests at once and payloads above kPayloadBytesMax; going on (an Error, for good)
-// where a worker cannot start, where workers fail kMaxRestartsInARow times in a row without running
-// a single case, or where is_interrupted says so during run_one() or wait_hello(). A case that
-// kills its worker does not count there: minimizing a crash kills one for each step. Use:
+// whose worker was killed from outside; a dead worker is replaced when there is work for it, or at
+// once; shutdown() and the destructor take at most a second and leave no process. Refuses: more
+// than kPendingMax requests at once and payloads above kPayloadBytesMax; going on (an Error, for
+// good) where a worker cannot start, where workers fail kMaxRestartsInARow times in a row without
+// running a single case, or where is_interrupted says so during run_one() or wait_hello(). A case
+// that kills its worker does not count there: minimizing a crash kills one for each step. Use:
 // WorkerPool pool({.worker = {.argv = {path}}}, clock);
 //       pool.submit(7, json);  auto done = pool.poll(1s);  for (auto& [id, outcome] : *done) ...
 #pragma once
@@ -35,6 +35,7 @@ struct PoolOptions {
   WorkerOptions worker;
   int worker_count = 2;
   Duration request_timeout = std::chrono::minutes(1);
+  bool replace_at_once = false;         // a lost worker: its start then overlaps with other work
   int recycle_after = 0;                // answers after which a worker is replaced; 0: never
   std::int64_t rss_bytes_soft_max = 0;  // replaced when it holds more after an answer; 0: never
   int losses_in_a_row_max =

@@ -109,6 +109,17 @@ TEST_F(WorkerPoolTest, ALostWorkerIsReplacedOnlyWhenThereIsWork) {
   EXPECT_EQ(pool.started_count(), 2);
 }
 
+TEST_F(WorkerPoolTest, ALostWorkerCanBeReplacedAtOnce) {
+  auto eager = options();
+  eager.worker_count = 1;
+  eager.replace_at_once = true;
+  WorkerPool pool(eager, clock_);
+  run(&pool, "exit");
+  EXPECT_EQ(pool.started_count(), 2);
+  EXPECT_EQ(run(&pool, "echo x"), "x");
+  EXPECT_EQ(pool.started_count(), 2);
+}
+
 TEST_F(WorkerPoolTest, CasesThatCrashWithoutEndAreNoFailureOfThePool) {
   WorkerPool pool(options(), clock_);
   for (int i = 0; i < 3 * kMaxRestartsInARow; ++i) {

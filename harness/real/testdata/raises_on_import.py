@@ -1,0 +1,3 @@
+"""A pack file that cannot be loaded (for tests)."""
+
+raise RuntimeError("this pack is broken on purpose")
