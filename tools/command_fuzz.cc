@@ -152,10 +152,10 @@ std::string command_text(const Options& options) {
 int run(Options& options) {
   Runner runner(options.runner);
   if (Status learned = learn_named_packs(runner, options); !learned) return fail(learned.error());
+  if (const auto chosen = parse_pack_hooks(options.packs); !chosen) return fail(chosen.error());
   const auto known = known_signatures(options);
   if (!known) return fail(known.error());
   if (Status learned = runner.learn_packs(); !learned) return fail(learned.error());
-  if (const auto chosen = parse_pack_hooks(options.packs); !chosen) return fail(chosen.error());
   Display display(options);
   const Deadline deadline(options.seconds > 0 ? options.seconds : 1e9, is_interrupted);
   const EngineOptions engine{

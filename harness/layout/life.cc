@@ -100,6 +100,11 @@ class Simulation {
       if (order[i] != 0) after_backward(order[i]);     // the root's end comes last
     }
     if (!model_.groups[0].params.empty()) after_backward(0);
+    // The final callback also ends groups that did not run, and drops gathers nobody waited for.
+    for (GroupState& state : state_) {
+      state.gather_pending = false;
+      if (reshard_after_backward_ && state.held == Held::kUnsharded) state.held = Held::kSharded;
+    }
   }
 
   void after_backward(std::size_t g) {

@@ -244,7 +244,7 @@ class _Reference:
             error = (got.double() - want).abs()
             wrong = ~(error <= bound)
             share = torch.where(bound > 0, error / bound, torch.zeros_like(error))
-            headroom = round(float(share.max()), 4) if share.numel() else 0.0
+            headroom = round(_finite(share.max()), 4) if share.numel() else 0.0
         count = int(wrong.sum())
         first = int(wrong.view(-1).to(torch.int8).argmax()) if count else -1
         self.emit(

@@ -255,8 +255,18 @@ class RankProgram:
         self.model.set_requires_all_reduce(operation["flag"])
 
     def _param(self, operation):
-        watched = self.watched[f"{operation['group']}.{operation['param']}"]
+        key = f"{operation['group']}.{operation['param']}"
+        if key not in self.watched:  # a second name: FSDP2 manages the parameter under its first
+            key = self._first_name(operation)
+        watched = self.watched[key]
         return watched, watched.fsdp.sharded_param
+
+    def _first_name(self, operation):
+        for group in self.case["groups"]:
+            for param in group["params"]:
+                if (group["name"], param["name"]) == (operation["group"], operation["param"]):
+                    return param["tied_to"]
+        raise ValueError(f"no parameter {operation['group']}.{operation['param']}")
 
     def op_freeze(self, step, number, operation):
         self._param(operation)[1].requires_grad_(False)
@@ -305,6 +315,17 @@ def _place_of(error):
     return f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
 
 
+def _is_unwinding(error):
+    """True where our own "no rank can go on" is the exception, or what it was raised over."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if str(error).startswith("shardfuzz: no rank can go on"):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def run_rank(case, rank, device):
     """Runs the case on the calling thread; returns the program, which holds its events."""
     program = RankProgram(case, rank, device)
@@ -322,7 +343,7 @@ def run_rank(case, rank, device):
                 "where": _place_of(error),
                 "group": current.group if current else "",
                 "param": current.name if current else "",
-                "by_harness": message.startswith("shardfuzz: no rank can go on"),
+                "by_harness": _is_unwinding(error),
             },
         )
         _shardfuzz.note_raised(rank)

@@ -24,6 +24,19 @@ def _import_torchao():
     return torchao.__version__
 
 
+def _check_exceptions(torch):
+    """A worker that was linked with a C++ runtime of its own turns every torch error into nonsense."""
+    try:
+        torch.empty(2).view(3)
+    except RuntimeError as error:
+        if "invalid for input of size" in str(error):
+            return
+    raise ImportError(
+        "exceptions of torch do not arrive: the worker holds a second copy of the C++ runtime; "
+        "build with a compiler that links libstdc++ as a shared library (CXX=/usr/bin/g++)"
+    )
+
+
 def start(home, pack_files):
     version = prepare(home)
     for path in pack_files:
@@ -38,6 +51,7 @@ def prepare(home):
     import torch
 
     torch.set_num_threads(1)
+    _check_exceptions(torch)
     torchao_version = _import_torchao()
     from . import observe, pack, world
 
