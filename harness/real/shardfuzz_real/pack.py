@@ -106,6 +106,8 @@ def load(path):
     pack = getattr(module, "PACK", None)
     if not isinstance(pack, Pack):
         raise ValueError(f"{path}: defines no PACK (an instance of shardfuzz_real.pack.Pack)")
+    if pack.name in PACKS:
+        raise ValueError(f"{path}: a pack named {pack.name!r} is there already: choose another name")
     PACKS[pack.name] = pack
     return pack
 
