@@ -72,15 +72,30 @@ void reshard_by_rows_only(Case* c) {
   }
 }
 
+bool is_freezing(const Operation& operation) {
+  return operation.kind == OpKind::kFreeze || operation.kind == OpKind::kUnfreeze;
+}
+
+// One parameter of each group stays trainable, whatever is frozen.
+void freeze_some_of_a_group(Case* c) {
+  for (const GroupSpec& group : c->groups) {
+    const auto trainable = std::count_if(
+        group.params.begin(), group.params.end(),
+        [](const ParamSpec& param) { return param.requires_grad && param.tied_to.empty(); });
+    if (trainable > 1) continue;
+    std::erase_if(c->operations, [&](const Operation& operation) {
+      return is_freezing(operation) && operation.group == group.name;
+    });
+  }
+}
+
 void freeze_between_steps_only(Case* c) {
   const auto count = [&](OpKind kind) {
     return std::count_if(c->operations.begin(), c->operations.end(),
                          [&](const Operation& operation) { return operation.kind == kind; });
   };
   if (count(OpKind::kForward) <= 1 && count(OpKind::kBackward) <= 1) return;
-  std::erase_if(c->operations, [](const Operation& operation) {
-    return operation.kind == OpKind::kFreeze || operation.kind == OpKind::kUnfreeze;
-  });
+  std::erase_if(c->operations, is_freezing);
 }
 
 }  // namespace
@@ -92,6 +107,7 @@ void keep_documented_use(Case* c) {
   give_offsets(c);
   give_rows(c);
   reshard_by_rows_only(c);
+  freeze_some_of_a_group(c);
   freeze_between_steps_only(c);
 }
 

@@ -8,6 +8,7 @@
 //   int reshard with Shard(1)             gathers along dim 0
 //   a parameter tied across groups        sharded twice (pytorch/pytorch#176076)
 //   a module that no rank uses, gradients not synchronized   post-backward raises in torch 2.11
+//   freezing all of a group's parameters  dtypes are settled by those trainable first (#186998)
 //   freezing between micro-batches        gradients of two dtypes in one reduction (#186998)
 // Guarantees: a case without them comes back unchanged, a valid case stays valid.
 // Use:  keep_documented_use(&c);

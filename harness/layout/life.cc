@@ -44,7 +44,7 @@ class Simulation {
       case Step::kForward: return forward();
       case Step::kBackward: return backward();
       case Step::kUnshard: return unshard(operation, group);
-      case Step::kWaitUnshard: return gather(group);
+      case Step::kWaitUnshard: return wait_unshard(group);
       case Step::kReshard: state_[group].held = Held::kSharded; return;
       case Step::kSyncOn: sync_ = true; return;
       case Step::kSyncOff: sync_ = false; return;
@@ -131,7 +131,8 @@ class Simulation {
     GroupState& state = state_[g];
     const LifeGroup& group = model_.groups[g];
     if (state.held == Held::kUnsharded || group.params.empty()) return;
-    if (!std::exchange(state.gather_pending, false)) note_gather(g);
+    const bool was_launched = std::exchange(state.gather_pending, false) && model_.shard_ranks > 1;
+    if (!was_launched) note_gather(g);
     state.held = Held::kUnsharded;
   }
 
@@ -168,11 +169,15 @@ class Simulation {
   void unshard(const Operation& operation, std::size_t g) {
     if (!operation.is_async) return gather(g);
     GroupState& state = state_[g];
-    const bool launches = state.held != Held::kUnsharded && !state.gather_pending &&
-                          !model_.groups[g].params.empty() && model_.shard_ranks > 1;
-    if (!launches) return;
-    note_gather(g);
+    if (state.held == Held::kUnsharded || state.gather_pending) return;
+    if (model_.groups[g].params.empty()) return;
+    if (model_.shard_ranks > 1) note_gather(g);
     state.gather_pending = true;
+  }
+
+  // A wait for what a forward in between has waited for already does nothing.
+  void wait_unshard(std::size_t g) {
+    if (state_[g].gather_pending) gather(g);
   }
 
   [[nodiscard]] std::int64_t unsharded_bytes(std::size_t g) const {

@@ -103,6 +103,17 @@ TEST(Life, AnAsyncUnshardSendsAtOnceAndHoldsFromTheWaitOn) {
   EXPECT_TRUE(life.operations[2].collectives.empty());
 }
 
+TEST(Life, AWaitAfterTheForwardThatUsedTheGatherDoesNothing) {
+  LifeModel model{.shard_ranks = 2, .groups = {group_of(8, Reshard::kAfterForward)}};
+  const Life life = live(model, {{.step = Step::kUnshard, .group = 0, .is_async = true},
+                                 {Step::kForward},
+                                 {.step = Step::kWaitUnshard, .group = 0}});
+  EXPECT_EQ(lines(life.operations[0]), (Lines{"shard all_gather 8 of 0"}));
+  EXPECT_TRUE(life.operations[1].collectives.empty());
+  EXPECT_TRUE(life.operations[2].collectives.empty());
+  EXPECT_EQ(life.operations[2].unsharded_bytes[0], 0);
+}
+
 TEST(Life, SaysWhereItNoLongerPredicts) {
   const LifeModel model{.shard_ranks = 2, .groups = {group_of(8, Reshard::kNever)}};
   const Life life = live(model, {{Step::kForward}, {Step::kForward}, {Step::kBackward}});

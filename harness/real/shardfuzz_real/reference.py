@@ -191,8 +191,6 @@ class _Reference:
         group, param = self.params[key]
         owners = [program.gradients[number][2].get(key) for program in self.programs]
         expected = self.reduced.get(key)
-        if not self.required[key]:
-            expected = None
         present = [owner is not None for owner in owners]
         if expected is None or not all(present):
             if any(present) != (expected is not None) or (any(present) and not all(present)):

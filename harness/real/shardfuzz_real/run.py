@@ -1,6 +1,7 @@
 """What one rank does with one case; the thread's Rank records it."""
 
 import json
+import re
 import traceback
 
 import _shardfuzz
@@ -315,6 +316,14 @@ def _place_of(error):
     return f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
 
 
+def _stable(message):
+    """The message without what differs between processes: addresses, and the order of sets."""
+    message = re.sub(r"0x[0-9a-fA-F]{6,}", "0x...", message)
+    return re.sub(
+        r"\{([^{}:]*)\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", message
+    )
+
+
 def _is_unwinding(error):
     """True where our own "no rank can go on" is the exception, or what it was raised over."""
     seen = set()
@@ -333,7 +342,7 @@ def run_rank(case, rank, device):
     try:
         program.run()
     except Exception as error:  # noqa: BLE001 - whatever the code under test raises is the result
-        message = str(error)
+        message = _stable(str(error))
         current = log.current
         log.emit(
             "raised",
