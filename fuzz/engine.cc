@@ -184,7 +184,9 @@ class Run {
       first_traces_[number] = *evaluated.trace;
       return runner_.submit(id_of(number, Purpose::kRepeat), item.the_case);
     }
-    if (is_pass && one_in(number, kMeshRelationOneIn, ~options_.seed)) {
+    if (is_pass && !item.the_case.compare_meshes.empty()) {
+      to_compare_.push_back({number, item.the_case});  // only its own mesh has run so far
+    } else if (is_pass && one_in(number, kMeshRelationOneIn, ~options_.seed)) {
       note_relation(item.the_case, number);
     }
     return Done{};
@@ -243,7 +245,8 @@ class Run {
       if (std::holds_alternative<int>(group.reshard_after_forward))
         return;  // must divide each mesh
     }
-    c = on_mesh(std::move(c), c.mesh.shape);
+    const std::vector<int> shape = c.mesh.shape;
+    c = on_mesh(std::move(c), shape);
     c.batch.same_on_all_ranks = true;
     c.compare_meshes = {{1}, {2}, {3}};
     if (validate(c)) to_compare_.push_back({number, std::move(c)});
