@@ -107,7 +107,7 @@ def load(path):
     if not isinstance(pack, Pack):
         raise ValueError(f"{path}: defines no PACK (an instance of shardfuzz_real.pack.Pack)")
     if pack.name in PACKS:
-        raise ValueError(f"{path}: a pack named {pack.name!r} is there already: choose another name")
+        raise ValueError(f"{path}: a pack named {pack.name!r} is there already: choose another")
     PACKS[pack.name] = pack
     return pack
 

@@ -25,7 +25,7 @@ def _import_torchao():
 
 
 def _check_exceptions(torch):
-    """A worker that was linked with a C++ runtime of its own turns every torch error into nonsense."""
+    """A worker linked with a C++ runtime of its own turns every torch error into nonsense."""
     try:
         torch.empty(2).view(3)
     except RuntimeError as error:
