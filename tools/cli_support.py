@@ -21,6 +21,7 @@ WORKER = BUILD / "harness" / "real" / "shardfuzz_worker"
 MAKE_MALFORMED = BUILD / "harness" / "case" / "make_malformed_cases"
 
 DONE, DIFFERS, BAD_INPUT = 0, 1, 2
+STOP_S = 8  # from a signal to the end: 2 s where nothing else runs
 LIMIT_S = 240  # of one run: ten times what the slowest takes on two busy cores
 
 # A build says itself which worker and Python it uses.
@@ -205,7 +206,7 @@ def kill_worker(pid):
 
 
 def assert_whole(folder):
-    """Every file in the folder of found cases is a valid case; user packs are left to the caller."""
+    """Every file in the folder of found cases is a valid case; packs are left to the caller."""
     files = sorted(folder.iterdir())
     assert files, f"nothing in {folder}"
     for file in files:

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cli_support import (
@@ -21,6 +22,7 @@ from cli_support import (
     PACKS,
     PROGRAM,
     REGRESSION,
+    STOP_S,
     Running,
     needs,
     needs_program,
@@ -31,7 +33,7 @@ from cli_support import (
 
 COMMANDS = "fuzz run replay minimize predicate bench doctor cases".split()
 SEED = REGRESSION / "ao2673-minimized-e1-w2.json"  # fails
-LARGE = REGRESSION / "ao2673-llama4-shared-expert.json"  # the same, not minimized
+LARGE = REGRESSION / "control-padded-e5-w4-two-groups.json"  # passes; short and empty shards
 CONTROL = REGRESSION / "control-plain-uneven.json"  # passes
 
 
@@ -46,6 +48,19 @@ def changed(file, folder, change):
 
 def first_param(case):
     return next(param for group in case["groups"] for param in group["params"])
+
+
+def failing(folder, pack, hook):
+    """A case with something to shrink, of a pack that goes wrong on a short shard."""
+
+    def change(case):
+        for group in case["groups"]:
+            for param in group["params"]:
+                if param.get("pack") == "torchao_moe_fp8":
+                    param.update(pack=pack, hook=hook)
+        case["expect"] = {"verdict": "fail"}
+
+    return changed(LARGE, folder, change)
 
 
 # --- the command line ----------------------------------------------------------------------------
@@ -116,7 +131,7 @@ def test_malformed_files_are_refused_one_by_one(tmp_path):
     for file in files:
         ran = run("replay", file)
         assert ran.code == BAD_INPUT, ran
-        assert ran.out == "" and ran.err.startswith(f"shardfuzz: {file}: "), ran
+        assert ran.out == "" and ran.err.startswith(f"shardfuzz: {file}:"), ran
         seconds.append(ran.seconds)
     # Two orders of magnitude above what one takes: the machine may be busy for a moment.
     assert max(seconds) < 1, f"{files[seconds.index(max(seconds))]} takes {max(seconds)} s"
@@ -130,7 +145,7 @@ def test_cases_check_tells_of_every_broken_file(tmp_path):
     ran = run("cases", "check", tmp_path).expect(BAD_INPUT)
     assert ran.out == f"{len(files)} of {len(files) + 1} case files broken\n"
     for file in files:
-        assert f"shardfuzz: {file}: " in ran.err
+        assert f"shardfuzz: {file}:" in ran.err
     assert "zz_good" not in ran.err
 
 
@@ -207,7 +222,10 @@ def test_a_worker_that_may_not_hold_enough_is_told_with_what_to_do():
 
 
 BROKEN_PACKS = {
-    "raises_on_import.py": ["RuntimeError: this pack is broken on purpose", "raises_on_import.py(3)"],
+    "raises_on_import.py": [
+        "RuntimeError: this pack is broken on purpose",
+        "raises_on_import.py(3)",
+    ],
     "no_pack.py": ["defines no PACK"],
 }
 BROKEN_TEXTS = {
@@ -223,17 +241,22 @@ BROKEN_TEXTS = {
 
 
 @needs_worker
-@pytest.mark.parametrize("name", [*BROKEN_PACKS, *BROKEN_TEXTS])
-def test_a_broken_pack_is_told_with_its_file(name, tmp_path):
-    file, texts = PACKS / name, BROKEN_PACKS.get(name)
-    if texts is None:
-        text, texts = BROKEN_TEXTS[name]
+def test_a_broken_pack_is_told_with_its_file(tmp_path):
+    packs = {PACKS / name: texts for name, texts in BROKEN_PACKS.items()}
+    for name, (text, texts) in BROKEN_TEXTS.items():
         file = tmp_path / f"{name}.py"
         file.write_text(f"from shardfuzz_real.pack import Pack\n{text}\n")
-    ran = run("fuzz", "--pack", file, "--cases", 1, "-o", tmp_path / "found")
-    ran.expect(BAD_INPUT, *texts)
-    assert str(file) in ran.err or "pack '" in ran.err, ran
-    assert ran.out == "" and not (tmp_path / "found").exists()
+        packs[file] = texts
+
+    def load(file):
+        return run("fuzz", "--pack", file, "--cases", 1, "-o", tmp_path / "found")
+
+    with ThreadPoolExecutor(2) as pool:  # each start of a worker takes seconds
+        for ran, (file, texts) in zip(pool.map(load, packs), packs.items()):
+            ran.expect(BAD_INPUT, *texts)
+            assert str(file) in ran.err or "pack '" in ran.err, ran
+            assert ran.out == "", ran
+    assert not (tmp_path / "found").exists()
 
 
 # --- replay --------------------------------------------------------------------------------------
@@ -265,11 +288,11 @@ def test_replay_tells_what_happened_as_text_and_as_json(tmp_path):
         case["expect"] = {"verdict": "pass"}
 
     file = changed(SEED, tmp_path, expect_pass)
-    ran = run("replay", SEED, file).expect(
+    ran = run("replay", SEED, file, "--workers", 1).expect(
         DIFFERS, f"ok   {SEED}", f"DIFF {file}", "1 of 2 cases behave", "cause: P1 rank 1"
     )
     assert "fails iff num_experts % shard_ranks != 0" in ran.out
-    ran = run("replay", file, CONTROL, "--json").expect(DIFFERS)
+    ran = run("replay", file, CONTROL, "--json", "--workers", 1).expect(DIFFERS)
     odd, good = (json.loads(line) for line in ran.out.splitlines())
     assert (odd["unexpected"], good["unexpected"]) == (1, 0)
     result = odd["result"]
@@ -284,7 +307,7 @@ def test_replay_tells_what_happened_as_text_and_as_json(tmp_path):
 def test_run_prints_every_event_as_json():
     ran = run("run", SEED, "--trace", "--json").expect(DONE)
     *events, verdict = (json.loads(line) for line in ran.out.splitlines())
-    assert {event["rank"] for event in events} == {0, 1}
+    assert {event["rank"] for event in events} >= {0, 1}
     assert verdict["verdict"] == "fail"
 
 
@@ -301,17 +324,18 @@ def test_replay_of_no_failure_is_no_minimizing(tmp_path):
 @needs_worker
 def test_minimize_writes_a_whole_smaller_case_and_predicate_its_condition(tmp_path):
     small, known = tmp_path / "small.json", tmp_path / "known.json"
-    run("minimize", LARGE, "-o", small, "--evaluations", 60).expect(DONE, str(small))
+    large = failing(tmp_path, "torchao_moe_fp8", "shipped")
+    run("minimize", large, "-o", small).expect(DONE, str(small))
     run("cases", "check", small).expect(DONE)
-    before, after = (json.loads(file.read_text()) for file in (LARGE, small))
-    assert after["expect"]["signature"] == before["expect"]["signature"]
-    assert len(small.read_text()) < len(LARGE.read_text())
+    after = json.loads(small.read_text())
+    assert after["expect"]["signature"].startswith("torchao_moe_fp8:shipped|P1|AssertionError.")
+    assert after["mesh"]["shape"] == [2] and len(after["groups"]) == 1
 
     # Onto itself, by another name: the file is replaced as a whole.
     shutil.copy(small, known)
     ran = run("predicate", known, "-o", known, "--seconds", 4).expect(DONE, "fails ")
     assert json.loads(known.read_text())["predicate"] == ran.out.splitlines()[0]
-    assert sorted(tmp_path.iterdir()) == [known, small]
+    assert sorted(tmp_path.iterdir()) == [large, known, small]
 
 
 @needs_program
@@ -335,56 +359,33 @@ def test_a_folder_of_findings_that_cannot_be_written_is_refused(target, tmp_path
     assert (tmp_path / "a_file").read_text() == "kept"
 
 
-def found_by_hand(folder, pack, hook):
-    """SEED with a pack that goes wrong on a short shard."""
-
-    def change(case):
-        first_param(case).update(pack=pack, hook=hook)
-        case["expect"] = {"verdict": "fail"}
-
-    return changed(SEED, folder, change)
-
-
 @needs_worker
 def test_minimize_stops_when_asked_within_a_case_that_hangs(tmp_path):
-    file = found_by_hand(tmp_path, "loops_for_ever", "short")
+    file = failing(tmp_path, "loops_for_ever", "short")
+    mark = tmp_path / "it hangs"
+    pack = tmp_path / "loops_and_tells.py"
+    source = (PACKS / "loops_for_ever.py").read_text()
+    pack.write_text(source.replace("pass", f"open({str(mark)!r}, 'w').close()"))
     output = tmp_path / "small.json"
-    line = ["minimize", file, "--pack", PACKS / "loops_for_ever.py", "-o", output]
-    with Running(tmp_path, *line, "--timeout", 3600) as running:
-        running.wait_for_workers(1)
-        # Until the case runs: the worker's CPU time goes up in its rank thread.
-        wait_for(lambda: busy_in_hook(running), "the hang")
+    with Running(tmp_path, "minimize", file, "--pack", pack, "-o", output) as running:
+        wait_for(mark.exists, "the hang")
         ran = running.stop(signal.SIGINT)
-        assert ran.seconds < 10, "2 s on a machine with nothing else to do"
+        assert ran.seconds < STOP_S
         ran.expect(BAD_INPUT, "interrupted")
         running.assert_no_worker_left()
     assert not output.exists()
 
 
-def busy_in_hook(running):
-    """A worker has rank threads only while and after it runs a case."""
-    return any(
-        len(os.listdir(f"/proc/{pid}/task")) > 1 for pid in running.workers() if os.path.exists(
-            f"/proc/{pid}/task")
-    )
-
-
 @needs_worker
 def test_minimize_keeps_the_best_when_it_is_stopped(tmp_path):
-    def two_groups(case):
-        case["steps"] = 3
-        del case["operations"]
-
-    base = changed(SEED, tmp_path, two_groups)
-    file = found_by_hand(tmp_path, "segfault", "short")
-    assert base == file
+    file = failing(tmp_path, "segfault", "short")
     output = tmp_path / "small.json"
     line = ["minimize", file, "--pack", PACKS / "segfault.py", "-o", output, "--workers", 1]
     with Running(tmp_path, *line) as running:
         running.wait_for_workers(3)  # each crash costs one: the first two are behind us
         ran = running.stop(signal.SIGTERM).expect(DONE, str(output))
-        assert ran.seconds < 10, "2 s on a machine with nothing else to do"
+        assert ran.seconds < STOP_S
         running.assert_no_worker_left()
     run("cases", "check", output).expect(BAD_INPUT, "unknown pack 'segfault'")  # whole otherwise
-    assert json.loads(output.read_text())["expect"]["signature"] == "segfault:short|crash|SIGSEGV|-"
+    assert json.loads(output.read_text())["expect"]["signature"].endswith("|crash|SIGSEGV|-")
     assert sorted(tmp_path.glob("*.json*")) == [file, output]

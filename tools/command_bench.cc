@@ -158,10 +158,14 @@ void add_bench_command(CLI::App* app, int* exit_code) {
   CLI::App* command =
       app->add_subcommand("bench", "measure cases/s, and the ratio to torchrun + gloo");
   command->add_option("files", options->paths, "cases (default: tools/bench_cases)");
-  command->add_option("--seconds", options->seconds, "time for each case")->capture_default_str();
+  command->add_option("--seconds", options->seconds, "time for each case")
+      ->check(plain_number() & CLI::Range(0.0, 1e6))
+      ->capture_default_str();
   command->add_option("--warm-up", options->warm_up, "runs that do not count")
+      ->check(CLI::Range(0, 100000))
       ->capture_default_str();
   command->add_option("--torchrun-runs", options->torchrun_runs, "runs under torchrun")
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_flag("!--no-torchrun", options->torchrun, "leave torchrun out");
   add_common_options(command, options.get());

@@ -190,10 +190,11 @@ void add_fuzz_command(CLI::App* app, int* exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app->add_subcommand("fuzz", "generate cases, run them, shrink what fails");
   command->add_option("--seconds", options->seconds, "stop after this time (0: no bound)")
-      ->check(CLI::Range(0.0, 1e8));
+      ->check(plain_number() & CLI::Range(0.0, 1e8));
   command->add_option("--cases", options->cases, "stop after this many cases (0: no bound)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   command->add_option("--seed", options->seed, "fixes everything for a given number of cases")
+      ->check(plain_number())
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "folder for the found cases")
       ->capture_default_str();
@@ -207,7 +208,7 @@ void add_fuzz_command(CLI::App* app, int* exit_code) {
   command
       ->add_option("--minimize-seconds", options->minimize_seconds,
                    "time for shrinking one failure; its condition gets as much again (0: neither)")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(plain_number() & CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command->add_flag("--documented-use", options->documented_use,
                     "only cases that PyTorch and torchao promise to handle (always so where only "

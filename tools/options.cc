@@ -17,6 +17,14 @@ std::string from_environment(const char* name, const std::string& otherwise) {
 
 }  // namespace
 
+CLI::Validator plain_number() {
+  const auto check = [](std::string& text) {
+    const bool plain = text.find_first_not_of("0123456789.") == std::string::npos;
+    return plain ? std::string() : "'" + text + "' is not written with digits alone";
+  };
+  return {check, "", "plain number"};
+}
+
 void add_common_options(CLI::App* command, CommonOptions* options) {
   RunnerOptions& runner = options->runner;
   runner.worker =

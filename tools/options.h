@@ -18,6 +18,9 @@ struct CommonOptions {
 // Adds --workers, --timeout, --memory, --pack, --python, --worker, --json to a command.
 void add_common_options(CLI::App* command, CommonOptions* options);
 
+// Refuses signs, nan and inf: CLI11 takes -1 for an unsigned number, and nan for one in a range.
+CLI::Validator plain_number();
+
 // Where --pack named some: to be called before cases that name them are read.
 Status learn_named_packs(Runner& runner, const CommonOptions& options);
 
