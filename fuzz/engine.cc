@@ -182,7 +182,7 @@ class Run {
     const bool twice = is_new || one_in(number, kRepeatOneIn, options_.seed);
     if (evaluated.trace && twice && !options_.is_interrupted()) {
       first_traces_[number] = *evaluated.trace;
-      return runner_.submit(id_of(number, Purpose::kRepeat), item.the_case);
+      return runner_.submit(id_of(number, Purpose::kRepeat), item.the_case, Shortcuts::kNever);
     }
     if (is_pass && !item.the_case.compare_meshes.empty()) {
       to_compare_.push_back({number, item.the_case});  // only its own mesh has run so far

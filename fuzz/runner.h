@@ -25,14 +25,19 @@
 
 namespace shardfuzz {
 
+// Most runs leave out what costs time in PyTorch and decides nothing (shardfuzz_real/shortcuts.py);
+// a share, chosen by the case, does not, nor does what must confirm another run.
+enum class Shortcuts { kInMostRuns, kNever };
+
 struct RunnerOptions {
   std::string worker;                   // path of shardfuzz_worker
   std::string python;                   // interpreter with torch and torchao
   std::string home;                     // folder that holds harness/real
   std::vector<std::string> pack_files;  // packs outside the project
   int worker_count = 2;
-  int timeout_s = 60;                    // bound on one case
-  std::int64_t memory_mib_max = 6144;    // resident memory of a worker
+  int timeout_s = 60;                  // bound on one case
+  std::int64_t memory_mib_max = 6144;  // resident memory of a worker
+  Shortcuts shortcuts = Shortcuts::kInMostRuns;
   std::function<bool()> is_interrupted;  // stays true once it is
 };
 
@@ -58,7 +63,7 @@ class Runner {
   Result<Evaluated> evaluate(const Case& c);
 
   // Several at a time, in completion order.
-  Status submit(std::uint64_t id, const Case& c);
+  Status submit(std::uint64_t id, const Case& c, Shortcuts shortcuts = Shortcuts::kInMostRuns);
   struct Finished {
     std::uint64_t id = 0;
     Case the_case;
@@ -70,6 +75,7 @@ class Runner {
 
  private:
   Result<Evaluated> run_once(const Case& c);
+  [[nodiscard]] std::string request_of(const Case& c, Shortcuts shortcuts) const;
   [[nodiscard]] bool is_interrupted() const;
   Result<Evaluated> evaluated_of(const Case& c, const Outcome& outcome) const;
 

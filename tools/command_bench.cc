@@ -82,7 +82,8 @@ Result<Measured> measure(Runner& runner, const Case& c, const Options& options) 
   return measured;
 }
 
-// Seconds of one whole torchrun of the case, or an Error with the end of its output.
+// Seconds of one whole torchrun of the case (the mean of torchrun_runs), or an Error with the file
+// that holds its output.
 Result<double> time_torchrun(const Case& c, const Options& options) {
   const auto folder = std::filesystem::temp_directory_path();
   const std::string file = (folder / fmt::format("shardfuzz-bench-{}.json", getpid())).string();
@@ -95,8 +96,11 @@ Result<double> time_torchrun(const Case& c, const Options& options) {
       "'{}/tools/torchrun_case.py' '{}' '{}' > '{}' 2>&1",
       options.runner.python, c.mesh.world_size(), options.runner.home, file, library.string(), log);
   const auto start = Clock::now();
-  const int status = std::system(command.c_str());  // NOLINT(cert-env33-c): a developer's benchmark
-  const double seconds = seconds_since(start);
+  int status = 0;
+  for (int i = 0; i < options.torchrun_runs && status == 0; ++i) {
+    status = std::system(command.c_str());  // NOLINT(cert-env33-c): a developer's benchmark
+  }
+  const double seconds = seconds_since(start) / options.torchrun_runs;
   std::filesystem::remove(file);
   if (status != 0) {
     return Error{.what = "torchrun failed",
@@ -105,6 +109,30 @@ Result<double> time_torchrun(const Case& c, const Options& options) {
   }
   std::filesystem::remove(log);
   return seconds;
+}
+
+// Ratios: runs of shardfuzz in the time of one run under torchrun. The first has both on one core.
+void print(const Case& c, const Measured& measured, double one_core_s, double all_cores_s,
+           const Options& options) {
+  const double rate = measured.runs / std::max(1e-9, measured.seconds);
+  const int ranks = c.mesh.world_size();
+  if (options.json) {
+    std::printf(
+        "{\"case\":%s,\"ranks\":%d,\"cases_per_s\":%.2f,\"median_ms\":%.2f,\"runs\":%d,"
+        "\"torchrun_one_core_s\":%.2f,\"torchrun_all_cores_s\":%.2f,\"ratio\":%.1f,"
+        "\"ratio_all_cores\":%.1f}\n",
+        json_string(c.name).c_str(), ranks, rate, measured.median_ms, measured.runs, one_core_s,
+        all_cores_s, one_core_s * rate, all_cores_s * rate);
+    return;
+  }
+  std::printf(
+      "%-22s %d ranks  %6.1f cases/s on one core  (median %.1f ms, slowest %.1f ms, %d runs)\n",
+      c.name.c_str(), ranks, rate, measured.median_ms, measured.slowest_ms, measured.runs);
+  if (one_core_s <= 0) return;
+  std::printf(
+      "%-22s torchrun + gloo: %.1f s on the same core, ratio %.0f; %.1f s on all cores, ratio "
+      "%.0f\n",
+      "", one_core_s, one_core_s * rate, all_cores_s, all_cores_s * rate);
 }
 
 int run(Options& options) {
@@ -119,33 +147,18 @@ int run(Options& options) {
     const auto measured = measure(runner, c, options);
     if (!measured) return fail(measured.error());
     runner.shutdown();
-    const double rate = measured->runs / std::max(1e-9, measured->seconds);
-    double torchrun_s = 0;
+    double one_core_s = 0, all_cores_s = 0;
     if (options.torchrun && !is_interrupted()) {
+      const auto one = time_torchrun(c, options);  // on the same core as the runs above
+      if (!one) return fail(one.error());
       sched_setaffinity(0, sizeof all_cores, &all_cores);
-      for (int i = 0; i < options.torchrun_runs; ++i) {
-        const auto one = time_torchrun(c, options);
-        if (!one) return fail(one.error());
-        torchrun_s += *one / options.torchrun_runs;
-      }
+      const auto all = time_torchrun(c, options);
+      if (!all) return fail(all.error());
       pin_to_one_core();
+      one_core_s = *one;
+      all_cores_s = *all;
     }
-    if (options.json) {
-      std::printf(
-          "{\"case\":%s,\"ranks\":%d,\"cases_per_s\":%.2f,\"median_ms\":%.2f,\"runs\":%d,"
-          "\"torchrun_s\":%.2f,\"ratio\":%.1f}\n",
-          json_string(c.name).c_str(), c.mesh.world_size(), rate, measured->median_ms,
-          measured->runs, torchrun_s, torchrun_s * rate);
-      continue;
-    }
-    std::printf(
-        "%-22s %d ranks  %6.1f cases/s on one core  (median %.1f ms, slowest %.1f ms, %d runs)\n",
-        c.name.c_str(), c.mesh.world_size(), rate, measured->median_ms, measured->slowest_ms,
-        measured->runs);
-    if (torchrun_s > 0) {
-      std::printf("%-22s torchrun + gloo, all cores: %.1f s for one run: ratio %.0f\n", "",
-                  torchrun_s, torchrun_s * rate);
-    }
+    print(c, *measured, one_core_s, all_cores_s, options);
     std::fflush(stdout);
   }
   return to_int(ExitCode::kDone);
@@ -168,6 +181,9 @@ void add_bench_command(CLI::App* app, int* exit_code) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_flag("!--no-torchrun", options->torchrun, "leave torchrun out");
+  command->add_flag_callback(
+      "--no-shortcuts", [options] { options->runner.shortcuts = Shortcuts::kNever; },
+      "leave PyTorch's profiler ranges and pytree as they are");
   add_common_options(command, options.get());
   command->callback([options, exit_code] { *exit_code = run(*options); });
 }

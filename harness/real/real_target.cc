@@ -70,7 +70,7 @@ struct __attribute__((visibility("hidden"))) RealTarget::State {
   std::string hello, torch_version, torchao_version;
   RankThreads threads;
   // Python objects live as long as the process: the interpreter is never finalized.
-  py::object run_rank, check, events_json, thread_settings, collect, freeze, loads;
+  py::object run_rank, check, events_json, thread_settings, collect, freeze, loads, use_shortcuts;
   std::vector<bool> thread_ready;
   int cases_run = 0;
 
@@ -111,6 +111,7 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
     state->run_rank = run.attr("run_rank");
     state->events_json = run.attr("events_json");
     state->check = py::module_::import("shardfuzz_real.reference").attr("check");
+    state->use_shortcuts = py::module_::import("shardfuzz_real.shortcuts").attr("use");
     state->thread_settings = start.attr("thread_settings");
     state->collect = py::module_::import("gc").attr("collect");
     state->freeze = py::module_::import("gc").attr("freeze");
@@ -136,7 +137,7 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
 
 std::string RealTarget::hello() const { return state_->hello; }
 
-std::string RealTarget::run(const Case& c) {
+std::string RealTarget::run(const Case& c, bool shortcuts) {
   const int world_size = c.mesh.world_size();
   Recorder recorder(world_size);
   Hub hub(world_size, c.schedule.delivery, &recorder);
@@ -148,7 +149,12 @@ std::string RealTarget::run(const Case& c) {
   set_current_hub(&hub);
   set_current_run({.recorder = &recorder, .hub = &hub});
 
-  const std::string case_text = full_text(c);
+  PyObject* the_case = nullptr;  // read by all ranks, changed by none
+  {
+    const py::gil_scoped_acquire gil;
+    the_case = state_->loads(full_text(c)).release().ptr();
+    state_->use_shortcuts(shortcuts);
+  }
   std::vector<PyObject*> programs(static_cast<std::size_t>(world_size), nullptr);
   std::string failure;
   if (state_->thread_ready.size() < programs.size()) state_->thread_ready.resize(programs.size());
@@ -160,7 +166,7 @@ std::string RealTarget::run(const Case& c) {
       const WatchedRank watched(rank, &recorder);
       try {
         state_->prepare_thread(rank);
-        py::object program = state_->run_rank(state_->loads(case_text), rank, device);
+        py::object program = state_->run_rank(py::handle(the_case), rank, device);
         programs[static_cast<std::size_t>(rank)] = program.release().ptr();
       } catch (const std::exception& error) {
         failure = error.what();  // our own bug: the rank program catches what the code raises
@@ -178,7 +184,7 @@ std::string RealTarget::run(const Case& c) {
     }
     try {
       SHARDFUZZ_CHECK(failure.empty(), "the rank program failed: {}", failure);
-      const py::object extra = state_->check(state_->loads(case_text), all);
+      const py::object extra = state_->check(py::reinterpret_steal<py::object>(the_case), all);
       text = join_events(recorder, state_->events_json(all, extra).cast<std::string>());
     } catch (const py::error_already_set& error) {
       SHARDFUZZ_CHECK(false, "the reference failed: {}", error.what());

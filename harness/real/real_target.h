@@ -31,8 +31,9 @@ class RealTarget {
   // JSON: {"torch": ..., "torchao": ..., "packs": [...]}.
   [[nodiscard]] std::string hello() const;
 
-  // The trace as JSON (harness/trace/trace.h).
-  std::string run(const Case& c);
+  // The trace as JSON (harness/trace/trace.h). With `shortcuts` PyTorch's profiler ranges and
+  // pytree's general walk are left out (shardfuzz_real/shortcuts.py); the trace is the same.
+  std::string run(const Case& c, bool shortcuts);
 
  private:
   struct State;

@@ -1,8 +1,7 @@
 """For tests: a shardfuzz_worker that runs cases, in frames on its descriptors 3 and 4.
 
 The paths of the programs come from CTest in the environment. `Worker.run` gives the events of a
-case,
-or raises `Died` with the signal and the worker's last words.
+case, or raises `Died` with the signal and the worker's last words.
 """
 
 import contextlib
@@ -59,8 +58,8 @@ class Worker:
         os.close(answers)
         self.hello = json.loads(self.receive()[1])
 
-    def send(self, case):
-        payload = json.dumps(case).encode()
+    def send(self, case, unaided=False):
+        payload = (b"unaided\n" if unaided else b"") + json.dumps(case).encode()
         with contextlib.suppress(BrokenPipeError):
             os.write(self._requests, struct.pack("<I", len(payload)) + b"R" + payload)
 
@@ -71,8 +70,8 @@ class Worker:
             return "", ""
         return chr(header[4]), self._read(struct.unpack("<I", header[:4])[0]).decode()
 
-    def run(self, case):
-        self.send(case)
+    def run(self, case, unaided=False):
+        self.send(case, unaided)
         kind, text = self.receive()
         if kind == "A":
             return sorted(json.loads(text)["events"], key=lambda event: event["i"])

@@ -1,8 +1,9 @@
 // shardfuzz_worker: runs cases on the real target, one after the other, for the engine.
 //
 // Talks in frames on descriptors 3 and 4 (harness/worker/frame.h); FSDP prints to stdout, so stdout
-// is not used. Request: one line of case JSON. Answer: the trace as JSON. Not meant to be typed by
-// people: `shardfuzz` starts it.
+// is not used. Request: one line of case JSON, after a line "unaided" where the run is to go
+// without shortcuts (shardfuzz_real/shortcuts.py). Answer: the trace as JSON. Not meant to be typed
+// by people: `shardfuzz` starts it.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -36,12 +37,15 @@ int serve(RealTarget& target) {
   Frame frame;
   while (read_frame(kRequestFd, &frame) == ReadStatus::kFrame) {
     if (frame.kind == FrameKind::kQuit) break;
-    const Result<Case> parsed = parse_case(frame.payload, "request");
+    std::string_view request = frame.payload;
+    const bool unaided = request.starts_with(kUnaided);
+    if (unaided) request.remove_prefix(kUnaided.size());
+    const Result<Case> parsed = parse_case(request, "request");
     if (!parsed) {
       std::fprintf(stderr, "%s\n", parsed.error().text().c_str());
       return 2;
     }
-    if (!write_frame(kAnswerFd, FrameKind::kAnswer, target.run(*parsed))) break;
+    if (!write_frame(kAnswerFd, FrameKind::kAnswer, target.run(*parsed, !unaided))) break;
   }
   return 0;
 }

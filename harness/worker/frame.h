@@ -21,6 +21,8 @@ inline constexpr int kAnswerFd = 4;   // in the worker: everything else is writt
 inline constexpr std::size_t kPayloadBytesMax = std::size_t{64} << 20;
 inline constexpr std::size_t kFrameHeaderBytes = 5;
 inline constexpr std::size_t kAtomicBytes = 4096;  // PIPE_BUF of Linux
+// Before a request's JSON: this run takes PyTorch as it is (harness/real/worker_main.cc).
+inline constexpr std::string_view kUnaided = "unaided\n";
 
 enum class FrameKind : char {
   kHello = 'H',      // worker, once, when it is ready; JSON with versions

@@ -5,10 +5,9 @@ The scale is a power of two, so small integers survive exactly and every rank co
 values. The post hook puts the values, in the compute dtype, into a tensor of its own.
 
 The hook takes one argument on purpose. PyTorch checks what a hook with five arguments sends on
-ranks
-whose shard is short, and wants every tensor in the padded shard's shape, which a scale for each row
-never has. The tensor therefore remembers the shape of the whole, and pads by itself. Sharding on
-another dim than the first cuts rows, whose scale is then no shard's own: it is refused.
+ranks whose shard is short, and wants every tensor in the padded shard's shape, which a scale for
+each row never has. The tensor therefore remembers the shape of the whole, and pads by itself.
+Sharding on another dim than the first cuts rows, whose scale is then no shard's own: it is refused.
 """
 
 import _shardfuzz

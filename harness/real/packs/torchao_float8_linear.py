@@ -3,10 +3,8 @@
 
 The sharded weight stays in the original dtype; its hook reduces the largest absolute value over the
 mesh, casts the shard to fp8 with the scale that follows, and sends one byte an element. The hook
-has
-one argument (torchao 0.18), so nothing checks what it sends: a rank with fewer rows sends less,
-and a
-rank without rows cannot even take its largest value (pytorch/ao#1938, pytorch/ao#3982).
+has one argument (torchao 0.18), so nothing checks what it sends: a rank with fewer rows sends less,
+and a rank without rows cannot even take its largest value (pytorch/ao#1938, pytorch/ao#3982).
 """
 
 import torch
@@ -67,8 +65,7 @@ class TorchaoFloat8Linear(Pack):
 
     def plain(self, data, dtype, hook):
         # The cast comes before param_dtype, as on the ranks; the largest value of all shards is
-        # that
-        # of the whole.
+        # that of the whole.
         whole = hp_tensor_to_float8_dynamic(
             data, _FP8, _MM_CONFIG, gemm_input_role=GemmInputRole.WEIGHT
         )

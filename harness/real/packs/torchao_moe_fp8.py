@@ -8,19 +8,28 @@ torchao 0.12 to 0.14 call the class ScaledGroupedMMTensor.
 """
 
 import _shardfuzz
+import torch
 from shardfuzz_real.pack import Pack
 
 try:
     from torchao.prototype.moe_training.config import Float8TrainingOpConfig
     from torchao.prototype.moe_training.tensor import Float8TrainingWeightWrapperTensor as Shipped
+    from torchao.prototype.moe_training.utils import _quantize_then_scaled_grouped_mm
 
     _CONFIG = Float8TrainingOpConfig()
     _EXTRA = (_CONFIG,)
+
+    def _multiply(x, w_t, offs):
+        return _quantize_then_scaled_grouped_mm(x, w_t, offs=offs, config=_CONFIG)
+
 except ImportError:
     from torchao.prototype.moe_training.conversion_utils import MoEScalingType
     from torchao.prototype.moe_training.tensor import ScaledGroupedMMTensor as Shipped
 
     _EXTRA = (MoEScalingType.FP8_ROWWISE,)
+
+    def _multiply(x, w_t, offs):
+        return torch._grouped_mm(x, Shipped(w_t, *_EXTRA), offs=offs)
 
 
 class OneArgument(Shipped):
@@ -63,6 +72,14 @@ class TorchaoMoeFp8(Pack):
 
     def build(self, data, hook):
         return self._types[hook](data, *_EXTRA)
+
+    def plain(self, data, dtype, hook):
+        return data.to(dtype)
+
+    def plain_call(self, path, x, offs, w):
+        if path == "grouped_mm":
+            return _multiply(x, w.transpose(-2, -1), offs)
+        return x * w
 
     def local_data(self, local):
         return local._data

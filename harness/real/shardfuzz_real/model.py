@@ -8,10 +8,11 @@ from torch import nn
 from .pack import DTYPES, PACKS
 
 
-def call(param, x, offs, w):
-    """The output of one parameter: as its pack calls it, or as anybody would."""
+def call(param, x, offs, w, plain=False):
+    """The output of one parameter: as its pack calls it (or the plain one), or as anybody would."""
     path = param["call"]
-    own = PACKS[param["pack"]].call
+    pack = PACKS[param["pack"]]
+    own = (plain and pack.plain_call) or pack.call
     if own is not None:
         return own(path, x, offs, w)
     if path == "mul":

@@ -1,8 +1,8 @@
 """What a pack is: how to build and call one kind of parameter under test.
 
 A pack is a Python file that defines `PACK`, an instance of a subclass of `Pack`. The facts that a
-case
-needs without Python (harness/case/pack_info.h) are class attributes here; a test compares the two.
+case needs without Python (harness/case/pack_info.h) are class attributes here; a test compares the
+two.
 """
 
 import importlib.util
@@ -30,6 +30,8 @@ class Pack:
     # A method (path, x, offs, w) -> output, where using the parameter takes more than the call
     # path.
     call = None
+    # The same for what plain() gives, where that is not used as the parameter is.
+    plain_call = None
 
     def build(self, data, hook):
         """The full parameter made of `data` (original dtype), as a user would before

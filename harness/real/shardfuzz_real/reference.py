@@ -1,10 +1,8 @@
 """The plain module on one device: what every rank's outputs, gradients and updates should be (P6).
 
 It runs after the ranks, from what they kept. Each forward starts from the weights that the ranks
-really
-held (so one wrong step does not taint the next), each rank's own batch goes through the plain
-module in
-param_dtype, and the gradients are combined in float64. What must then be equal:
+really held (so one wrong step does not taint the next), each rank's own batch goes through the
+plain module in param_dtype, and the gradients are combined in float64. What must then be equal:
 
   output     bitwise: the same kernels on the same gathered weights; FSDP must not change a bit
   gradient   bitwise where the data are integers, the group a power of two, the reduction in fp32
@@ -58,7 +56,8 @@ class _Reference:
 
     def run(self):
         self.required = {key: param["requires_grad"] for key, (_, param) in self.params.items()}
-        self.pending, self.reduced = {}, {}  # by parameter: sums over unsynced, reduced backwards
+        # By parameter, the gradients of every rank: of unsynced backwards, of reduced ones.
+        self.pending, self.reduced = {}, {}
         self.synced = self.all_reduce = True
         self.losses = []
         self.terms = 0  # backwards that went into the gradients since zero_grad
@@ -96,15 +95,12 @@ class _Reference:
         for weights, losses in self.losses:
             for loss in losses:
                 for key, grad in weights.gradients(loss).items():
-                    sums = self.pending.setdefault(key, [0.0, 0.0])
-                    sums[0] = sums[0] + grad.double() / self.world
-                    sums[1] = sums[1] + grad.double().abs() / self.world
+                    self.pending.setdefault(key, []).append(grad)
         self.losses = []
         if not (self.synced and self.all_reduce):
             return
-        for key, (total, size) in self.pending.items():
-            sums = self.reduced.setdefault(key, [0.0, 0.0])
-            sums[0], sums[1] = sums[0] + total, sums[1] + size
+        for key, grads in self.pending.items():
+            self.reduced.setdefault(key, []).extend(grads)
         self.pending = {}
         for key in self.programs[0].watched:
             self.compare_gradient(step, key, number)
@@ -201,7 +197,7 @@ class _Reference:
                     self.note(key, "gradient", missing=True),
                 )
             return
-        total, size = expected
+        total = self.mean(expected)
         orig = DTYPES[param["dtype"]]
         reduce = self.reduce_dtype(group, param)
         compute = DTYPES[group["mixed_precision"]["param_dtype"] or param["dtype"]]
@@ -214,7 +210,7 @@ class _Reference:
         )
         bound = None
         if not exact:
-            bound = size * (
+            bound = self.mean([grad.abs() for grad in expected]) * (
                 (self.world + 2) * _EPS[reduce] + self.terms * (2 * _EPS[orig] + _EPS[compute])
             )
         for replica in range(self.world // self.shards):
@@ -222,6 +218,12 @@ class _Reference:
             got = torch.cat(part, dim=param["shard_dim"])
             want = total.to(torch.float32).to(orig) if exact else total
             self.compare(replica * self.shards, step, key, "gradient", got, want, bound)
+
+    def mean(self, grads):
+        total = grads[0].to(torch.float64, copy=True)
+        for grad in grads[1:]:
+            total.add_(grad)
+        return total.div_(self.world)
 
     def reduce_dtype(self, group, param):
         mixed = group["mixed_precision"]
@@ -328,7 +330,7 @@ def _plain_forward(case, rank, weights, inputs):
             x, offs = inputs[group["name"]][param["name"]]
             if mixed["param_dtype"] and mixed["cast_forward_inputs"]:
                 x = x.to(DTYPES[mixed["param_dtype"]])
-            y = models.call(param, x, offs, weights.parameter(key))
+            y = models.call(param, x, offs, weights.parameter(key), plain=True)
             for spec in (mixed, root["mixed_precision"]):
                 if spec["output_dtype"]:
                     y = y.to(DTYPES[spec["output_dtype"]])

@@ -1,15 +1,12 @@
 """Process groups and device meshes for simulated ranks.
 
 torch.distributed keeps its state in one module-level object, `_world`. Ranks that are threads need
-one
-each, and each mesh of a case needs its own, since the default group's size differs. Worlds are
-kept for
-the life of the process: making one costs more than running a small case.
+one each, and each mesh of a case needs its own, since the default group's size differs. Worlds are
+kept for the life of the process: making one costs more than running a small case.
 
 How it is known: torch.testing._internal.distributed.multi_threaded_pg does the same for PyTorch's
-own
-tests; torch._C._distributed_c10d._set_thread_isolation_mode makes the C++ registry of groups per
-thread.
+own tests; torch._C._distributed_c10d._set_thread_isolation_mode makes the C++ registry of groups
+per thread.
 """
 
 import itertools

@@ -2,10 +2,9 @@
 freed.
 
 For cases with two groups of one such parameter. The first keeps an alias of its unsharded
-parameter;
-when the second runs, FSDP2 has resharded the first. The call path chooses the operator: for `mul`
-one
-that dies of a segfault on a CPU, for `linear` one that looks at its pointers and raises.
+parameter; when the second runs, FSDP2 has resharded the first. The call path chooses the operator:
+for `mul` one that dies of a segfault on a CPU, for `linear` one that looks at its pointers and
+raises.
 """
 
 import threading
