@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/base/hash.h"
+#include "harness/trace/detail/event_fields.h"
 
 namespace shardfuzz {
 
@@ -30,9 +31,10 @@ class Hasher {
     add(static_cast<std::int64_t>(values.size()));
     for (const T& value : values) add(value);
   }
-  template <typename T>
-  requires std::is_class_v<T>
-  void add(const T& fields) { add_fields(*this, fields); }
+  template <HasFields T>
+  void add(const T& value) {
+    visit_fields(std::type_identity<T>{}, [&](const char*, auto member) { add(value.*member); });
+  }
 
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
 
@@ -42,75 +44,35 @@ class Hasher {
 
 }  // namespace
 
-// The fields of one kind of event, said once: its JSON form and its share of the digest.
-#define SHARDFUZZ_ADD_FIELD(field) hasher.add(value.field);
-#define SHARDFUZZ_EVENT_FIELDS(Type, ...)                                       \
-  NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Type, __VA_ARGS__)                         \
-  [[maybe_unused]] static void add_fields(Hasher& hasher, const Type& value) {  \
-    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(SHARDFUZZ_ADD_FIELD, __VA_ARGS__)) \
-  }
-
-SHARDFUZZ_EVENT_FIELDS(TensorNote, shape, dtype, bytes, digest)
-SHARDFUZZ_EVENT_FIELDS(Sharded, group, param, local_shape, padded_shape, local_type, dtype,
-                       expected_type, storage_bytes, requires_grad)
-SHARDFUZZ_EVENT_FIELDS(PreAllGather, group, param, hook_arguments, from_post_forward, inputs,
-                       declared, rows_digest, local_digest)
-SHARDFUZZ_EVENT_FIELDS(Call, rank, kind, dtype, count, bytes, root, reduce)
-SHARDFUZZ_EVENT_FIELDS(Launch, process_group, members, sequence, call, digest)
-SHARDFUZZ_EVENT_FIELDS(Delivered, process_group, members, sequence, kind, digest)
-SHARDFUZZ_EVENT_FIELDS(Mismatch, process_group, members, sequence, calls)
-SHARDFUZZ_EVENT_FIELDS(Unsharded, group, param, shape, stride, dtype, type, expected_type,
-                       storage_bytes, needed_bytes, requires_grad, slots, tags)
-SHARDFUZZ_EVENT_FIELDS(Storage, group, param, at, unsharded_bytes, post_forward_bytes)
-SHARDFUZZ_EVENT_FIELDS(FreedRead, op, storage_bytes, needed_bytes, shape)
-SHARDFUZZ_EVENT_FIELDS(Gradient, group, param, present, type, dtype, shape, digest)
-SHARDFUZZ_EVENT_FIELDS(Stepped, group, param, optimizer_owns_it, type, dtype, requires_grad, digest)
-SHARDFUZZ_EVENT_FIELDS(Reference, group, param, what, exact, missing, differing, first, got, want,
-                       headroom)
-SHARDFUZZ_EVENT_FIELDS(Loaded, group, param, same_bytes, same_type)
-SHARDFUZZ_EVENT_FIELDS(Final, group, param, digest, exact, sample)
-SHARDFUZZ_EVENT_FIELDS(Raised, type, message, where, group, param, by_harness)
-SHARDFUZZ_EVENT_FIELDS(Stuck::Rank, rank, state, waits_for)
-SHARDFUZZ_EVENT_FIELDS(Stuck, step_bound, ranks)
-static void add_fields(Hasher&, const Finished&) {}
+// Found by nlohmann::json for every struct of the list, and for vectors of them.
+template <HasFields T>
+static void to_json(Json& json, const T& value) {
+  json = Json::object();
+  visit_fields(std::type_identity<T>{},
+               [&](const char* name, auto member) { json[name] = value.*member; });
+}
+template <HasFields T>
+static void from_json(const Json& json, T& value) {
+  visit_fields(std::type_identity<T>{},
+               [&](const char* name, auto member) { json.at(name).get_to(value.*member); });
+}
 
 namespace {
-
-// Names by position in Payload.
-constexpr const char* kKinds[] = {"sharded",  "pre_all_gather", "launch",    "delivered",
-                                  "mismatch", "unsharded",      "storage",   "freed_read",
-                                  "gradient", "stepped",        "reference", "loaded",
-                                  "final",    "raised",         "finished",  "stuck"};
-static_assert(std::size(kKinds) == std::variant_size_v<Payload>);
 
 template <std::size_t index = 0>
 Payload payload_from(const std::string& kind, const Json& data) {
   if constexpr (index < std::variant_size_v<Payload>) {
     if (kind != kKinds[index]) return payload_from<index + 1>(kind, data);
-    using Kind = std::variant_alternative_t<index, Payload>;
-    if constexpr (std::is_same_v<Kind, Finished>) {
-      return Finished{};
-    } else {
-      return data.get<Kind>();
-    }
+    return data.get<std::variant_alternative_t<index, Payload>>();
   } else {
     throw std::invalid_argument("unknown event kind '" + kind + "'");
   }
 }
 
 Json json_of(const Event& event) {
-  Json json{{"i", event.index},     {"rank", event.rank},
-            {"step", event.step},   {"op", event.operation},
-            {"phase", event.phase}, {"kind", kKinds[event.payload.index()]}};
-  std::visit(
-      [&](const auto& payload) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(payload)>, Finished>) {
-          json["data"] = Json::object();
-        } else {
-          json["data"] = payload;
-        }
-      },
-      event.payload);
+  Json json{{"i", event.index},      {"rank", event.rank},   {"step", event.step},
+            {"op", event.operation}, {"phase", event.phase}, {"kind", kind_of(event.payload)}};
+  std::visit([&](const auto& payload) { json["data"] = payload; }, event.payload);
   return json;
 }
 
