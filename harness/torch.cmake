@@ -30,20 +30,24 @@ if(SHARDFUZZ_LIBPYTHON STREQUAL "NONE" OR NOT EXISTS ${SHARDFUZZ_PYTHON_INCLUDE}
                       "development package (python3-dev)")
 endif()
 
-add_library(shardfuzz_torch INTERFACE)
-target_include_directories(
-  shardfuzz_torch SYSTEM INTERFACE ${SHARDFUZZ_TORCH}/include
-                                   ${SHARDFUZZ_TORCH}/include/torch/csrc/api/include
-                                   ${SHARDFUZZ_PYTHON_INCLUDE})
+# libtorch alone, for code that runs no Python.
 # torch brings its own fmt headers, which come first on the include path: use them without a
-# library.
-# NDEBUG because torch is built with it: without it at::RecordFunction has a member more than
-# torch's.
-target_compile_definitions(shardfuzz_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1
-NDEBUG)
-target_compile_options(shardfuzz_torch INTERFACE -Wno-unused-parameter)
-target_link_directories(shardfuzz_torch INTERFACE ${SHARDFUZZ_TORCH}/lib)
-target_link_libraries(shardfuzz_torch INTERFACE torch_cpu torch_python torch c10
-${SHARDFUZZ_LIBPYTHON})
-target_link_options(shardfuzz_torch INTERFACE -Wl,-rpath,${SHARDFUZZ_TORCH}/lib
+# library. NDEBUG because torch is built with it: without it at::RecordFunction has a member more
+# than torch's.
+add_library(shardfuzz_libtorch INTERFACE)
+target_include_directories(
+  shardfuzz_libtorch SYSTEM INTERFACE ${SHARDFUZZ_TORCH}/include
+                                      ${SHARDFUZZ_TORCH}/include/torch/csrc/api/include)
+target_compile_definitions(shardfuzz_libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1
+                           NDEBUG)
+target_compile_options(shardfuzz_libtorch INTERFACE -Wno-unused-parameter)
+target_link_directories(shardfuzz_libtorch INTERFACE ${SHARDFUZZ_TORCH}/lib)
+target_link_libraries(shardfuzz_libtorch INTERFACE torch_cpu c10)
+target_link_options(shardfuzz_libtorch INTERFACE -Wl,-rpath,${SHARDFUZZ_TORCH}/lib
                     -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
+
+# With Python: the real target.
+add_library(shardfuzz_torch INTERFACE)
+target_include_directories(shardfuzz_torch SYSTEM INTERFACE ${SHARDFUZZ_PYTHON_INCLUDE})
+target_link_libraries(shardfuzz_torch INTERFACE torch_cpu torch_python torch c10
+                                                ${SHARDFUZZ_LIBPYTHON} shardfuzz_libtorch)

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/data_fill.h"
 #include "harness/base/hash.h"
 #include "harness/collective/sim_backend.h"
 #include "harness/real/operator_watch.h"
@@ -34,26 +35,11 @@ std::string digest(const at::Tensor& tensor) {
   return hex64(tensor_digest(host.const_data_ptr(), host.nbytes()));
 }
 
-// Element i is a function of (seed, place, i): integers in [-range, range], or about normal.
 void fill(const at::Tensor& tensor, std::uint64_t seed, const std::string& place, int range,
           bool integer) {
   TORCH_CHECK(tensor.is_contiguous() && tensor.scalar_type() == at::kFloat && tensor.is_cpu(),
               "fill needs a contiguous float32 tensor on the CPU");
-  const std::uint64_t stream = combine(seed, hash_bytes(place));
-  auto* data = tensor.mutable_data_ptr<float>();
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-    const std::uint64_t word = mix64(stream + static_cast<std::uint64_t>(i));
-    if (integer) {
-      data[i] =
-          static_cast<float>(static_cast<int>(word % static_cast<unsigned>(2 * range + 1)) - range);
-    } else {  // sum of four uniform numbers, variance scaled to range^2
-      float sum = -2.0F;
-      for (int part = 0; part < 4; ++part) {
-        sum += static_cast<float>((word >> (16 * part)) & 0xFFFF) / 65536.0F;
-      }
-      data[i] = sum * 1.7320508F * static_cast<float>(range) / 4.0F;
-    }
-  }
+  fill_data(tensor.mutable_data_ptr<float>(), tensor.numel(), seed, place, range, integer);
 }
 
 void write_tags(const at::Tensor& tensor) {

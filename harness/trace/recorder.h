@@ -42,6 +42,17 @@ class Recorder {
     events_.push_back(std::move(event));
   }
 
+  // At a place of its own: what is written after the ranks are done.
+  void record_at(int rank, int step, int operation, std::string phase, Payload payload) {
+    events_.push_back({.index = take_index(),
+                       .rank = rank,
+                       .step = step,
+                       .operation = operation,
+                       .phase = std::move(phase),
+                       .payload = std::move(payload)});
+  }
+
+  [[nodiscard]] std::vector<Event> take_events() { return std::move(events_); }
   [[nodiscard]] const std::vector<Event>& events() const { return events_; }
 
  private:
