@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "fuzz/documented_use.h"
+#include "fuzz/numbered_case.h"
 #include "fuzz/shrink.h"
 #include "fuzz/writable.h"
 #include "harness/base/hash.h"
@@ -19,23 +19,15 @@
 namespace shardfuzz {
 namespace {
 
-constexpr int kCasesPerSwarm = 32;       // cases generated with one set of features
 constexpr int kRepeatOneIn = 100;        // passing cases that are run twice (P11)
 constexpr int kMeshRelationOneIn = 100;  // passing cases that are compared over meshes (P12)
 
-// Cases differ by their number alone, so that any number of workers runs the same ones.
-Case case_number(std::int64_t number, const EngineOptions& options) {
-  const std::uint64_t seed = combine(options.seed, static_cast<std::uint64_t>(number));
-  Random swarm_random(
-      combine(options.seed ^ 0x5a5a, static_cast<std::uint64_t>(number / kCasesPerSwarm)));
-  GeneratorOptions generator{
-      .packs = options.packs, .world_max = options.world_max, .swarm = draw_swarm(swarm_random)};
-  Choices choices = Choices::from_seed(seed);
-  Case c = generate(choices, generator);
-  if (options.documented_use_only) keep_documented_use(&c);
-  c.name = fmt::format("seed-{}-case-{}", options.seed, number);
-  c.origin = {.kind = "fuzz", .source = fmt::format("{} (case {})", options.command, number)};
-  return c;
+CaseSeries series_of(const EngineOptions& options) {
+  return {.seed = options.seed,
+          .packs = options.packs,
+          .world_max = options.world_max,
+          .documented_use_only = options.documented_use_only,
+          .command = options.command};
 }
 
 bool one_in(std::int64_t number, int share, std::uint64_t salt) {
@@ -45,18 +37,14 @@ bool one_in(std::int64_t number, int share, std::uint64_t salt) {
 class Run {
  public:
   Run(Runner& runner, const EngineOptions& options, const EngineEvents& events)
-      : runner_(runner), options_(options), events_(events), start_(now()) {}
+      : runner_(runner),
+        options_(options),
+        series_(series_of(options)),
+        events_(events),
+        start_(now()) {}
 
   Result<EngineResult> go() {
-    std::error_code error;
-    std::filesystem::create_directories(options_.output_folder, error);
-    if (error) {
-      return Error{.what = error.message(),
-                   .where = options_.output_folder,
-                   .what_to_do = "name a folder that can be written with --output"};
-    }
-    if (Status writable = check_writable_folder(options_.output_folder); !writable)
-      return writable.error();
+    if (Status made = make_writable_folder(options_.output_folder); !made) return made.error();
     load_earlier();
     while (!is_over()) {
       if (Status status = feed(); !status) return status.error();
@@ -103,7 +91,7 @@ class Run {
     while (!limit_reached() && runner_.pending_count() < kInFlight && to_shrink_.empty() &&
            next_case_ - next_handled_ < kHeldMax) {
       const std::int64_t number = next_case_++;
-      Case c = case_number(number, options_);
+      Case c = numbered_case(series_, number);
       if (const Status valid = validate(c); !valid) {
         ++result_.stats.invalid;  // the generator's bug: its test holds that there are none
         note_error("generated case does not validate: " + valid.error().text());
@@ -333,6 +321,7 @@ class Run {
 
   Runner& runner_;
   const EngineOptions& options_;
+  const CaseSeries series_;
   const EngineEvents& events_;
   const Time start_;
   EngineResult result_;

@@ -26,7 +26,14 @@ constexpr std::uint64_t kUnaidedOneIn = 8;
 
 PoolOptions pool_options(const RunnerOptions& options) {
   PoolOptions pool;
-  pool.worker.argv = {options.worker, "--python", options.python, "--home", options.home};
+  pool.worker.argv = {options.worker};
+  if (options.target == Target::kNative) {
+    if (!options.planted.empty())
+      pool.worker.argv.insert(pool.worker.argv.end(), {"--planted", options.planted});
+  } else {
+    pool.worker.argv.insert(pool.worker.argv.end(),
+                            {"--python", options.python, "--home", options.home});
+  }
   for (const std::string& file : options.pack_files) {
     pool.worker.argv.push_back("--pack");
     pool.worker.argv.push_back(file);
@@ -195,7 +202,8 @@ bool Runner::is_interrupted() const { return options_.is_interrupted && options_
 std::string Runner::request_of(const Case& c, Shortcuts shortcuts) const {
   std::string text = compact_text(c);
   const bool never = shortcuts == Shortcuts::kNever || options_.shortcuts == Shortcuts::kNever;
-  if (never || hash_bytes(text) % kUnaidedOneIn == 0) text.insert(0, kUnaided);
+  const bool unaided = never || hash_bytes(text) % kUnaidedOneIn == 0;
+  if (unaided && options_.target == Target::kReal) text.insert(0, kUnaided);
   return text;
 }
 

@@ -29,11 +29,15 @@ namespace shardfuzz {
 // a share, chosen by the case, does not, nor does what must confirm another run.
 enum class Shortcuts { kInMostRuns, kNever };
 
+enum class Target { kReal, kNative };
+
 struct RunnerOptions {
-  std::string worker;                   // path of shardfuzz_worker
+  Target target = Target::kReal;
+  std::string worker;                   // path of shardfuzz_worker or shardfuzz_native_worker
   std::string python;                   // interpreter with torch and torchao
   std::string home;                     // folder that holds harness/real
   std::vector<std::string> pack_files;  // packs outside the project
+  std::string planted;                  // of the native target (harness/native/planted.h)
   int worker_count = 2;
   int timeout_s = 60;                  // bound on one case
   std::int64_t memory_mib_max = 6144;  // resident memory of a worker

@@ -36,4 +36,15 @@ Status check_writable_file(const std::string& path) {
   return check_writable_folder(folder.empty() ? "." : folder.string());
 }
 
+Status make_writable_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{.what = error.message(),
+                 .where = folder,
+                 .what_to_do = "name a folder that can be written with --output"};
+  }
+  return check_writable_folder(folder);
+}
+
 }  // namespace shardfuzz

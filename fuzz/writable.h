@@ -11,6 +11,8 @@
 
 namespace shardfuzz {
 
+// The same, made first where it is missing.
+Status make_writable_folder(const std::string& folder);
 Status check_writable_folder(const std::string& folder);
 Status check_writable_file(const std::string& path);
 

@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   add_minimize_command(&app, &exit_code);
   add_predicate_command(&app, &exit_code);
   add_bench_command(&app, &exit_code);
+  add_twin_command(&app, &exit_code);
   add_doctor_command(&app, &exit_code);
   add_cases_command(&app, &exit_code);
   try {

@@ -37,6 +37,7 @@ void add_run_command(CLI::App* app, int* exit_code);
 void add_minimize_command(CLI::App* app, int* exit_code);
 void add_predicate_command(CLI::App* app, int* exit_code);
 void add_bench_command(CLI::App* app, int* exit_code);
+void add_twin_command(CLI::App* app, int* exit_code);
 void add_doctor_command(CLI::App* app, int* exit_code);
 void add_cases_command(CLI::App* app, int* exit_code);
 

@@ -256,12 +256,7 @@ void check_uniform_dtype(const std::vector<at::Tensor>& gradients) {
 
 // `into += from`, of reductions that may have come from other parameters.
 void add_partial(const at::Tensor& into, const at::Tensor& from) {
-  try {
-    into.add_(from);
-  } catch (const c10::Error& error) {
-    throw PyError("RuntimeError", error.what_without_backtrace(),
-                  "_fsdp_collectives.py:foreach_reduce");
-  }
+  torch_error_at("_fsdp_collectives.py:foreach_reduce", [&] { into.add_(from); });
 }
 
 void view_out(const std::vector<FsdpParam*>& params, const at::Tensor& output,

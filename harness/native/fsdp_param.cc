@@ -236,7 +236,10 @@ void FsdpParam::init_unsharded_param() {
       SHARDFUZZ_CHECK(all_gather_outputs.size() == 1, "a plain parameter sends one tensor");
       gathered = all_gather_outputs[0];
     }
-    unsharded_param = as_strided(gathered, orig_size, contiguous_orig_stride);
+    // A wrapper's view is made in its __torch_dispatch__.
+    unsharded_param =
+        torch_error_at(has_hooks(kind) ? "_ops.py:__call__" : "_fsdp_param.py:init_unsharded_param",
+                       [&] { return as_strided(gathered, orig_size, contiguous_orig_stride); });
     unsharded_requires_grad = requires_grad;
   }
   observer_->unsharded(*this);
@@ -283,8 +286,10 @@ void FsdpParam::to_sharded_post_forward() {
                     bytes * static_cast<std::size_t>(mesh_.post_forward_rank),
                 bytes);
   }
-  as_strided(post_forward_data, sharded_post_forward_size,
-             contiguous_stride(sharded_post_forward_size));  // raises where it does not fit
+  torch_error_at("_fsdp_param.py:to_sharded_post_forward", [&] {
+    as_strided(post_forward_data, sharded_post_forward_size,
+               contiguous_stride(sharded_post_forward_size));
+  });
   free_unsharded_param();
   sharded_state = ShardedState::kShardedPostForward;
   observer_->storage(*this, "reshard");

@@ -1,21 +1,18 @@
 #include "harness/native/native_target.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <c10/util/Exception.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "harness/base/check.h"
-#include "harness/case/case_names.h"
 #include "harness/collective/hub.h"
 #include "harness/native/program.h"
 #include "harness/native/py_error.h"
 #include "harness/native/reference.h"
 #include "harness/native/sim_comm.h"
+#include "harness/native/supported.h"
 
 namespace shardfuzz::native {
 namespace {
@@ -38,11 +35,6 @@ class Rank {
       return;
     } catch (const PyError& error) {
       raised_ = {.type = error.type(), .message = error.what(), .where = error.where()};
-    } catch (const c10::Error& error) {
-      // Of the views that the native target makes, only the one of the gathered tensor can fail.
-      raised_ = {.type = "RuntimeError",
-                 .message = error.what_without_backtrace(),
-                 .where = "_ops.py:__call__"};
     }
     write_raised();
   }
@@ -70,50 +62,7 @@ class Rank {
   Raised raised_;
 };
 
-std::optional<std::string> unsupported_call(const Case& c, const GroupSpec& group,
-                                            const ParamSpec& param) {
-  const bool is_fp8 = param.pack == "torchao_moe_fp8" && param.call == CallPath::kGroupedMm;
-  const auto dtype = group.mixed_precision.param_dtype.value_or(param.dtype);
-  if (param.call == CallPath::kMul) return std::nullopt;
-  if (c.batch.values != DataKind::kInteger && !is_fp8) return "a matrix product of normal data";
-  if (param.call == CallPath::kLinear || param.call == CallPath::kBmm) return std::nullopt;
-  // torch._grouped_mm refuses rows that are no multiple of 16 bytes, torchao token groups that are
-  // no multiple of 16 and batches without tokens.
-  const std::int64_t rows = std::int64_t{c.batch.tokens_per_expert} * c.batch.top_k;
-  if (is_fp8 && rows % 16 != 0) return "token groups that are no multiple of 16";
-  if (is_fp8 && dtype == DType::kFloat16) return "fp8 with fp16 around it";
-  for (const std::size_t dim : {param.shape.size() - 2, param.shape.size() - 1}) {
-    if (param.shape[dim] * element_bytes(dtype) % 16 != 0) return "rows that are not aligned";
-  }
-  const bool all_empty =
-      rows == 0 || static_cast<std::int64_t>(c.batch.empty_experts.size()) >= param.shape[0] ||
-      std::find(c.batch.tokens_by_rank.begin(), c.batch.tokens_by_rank.end(), 0) !=
-          c.batch.tokens_by_rank.end();
-  if (all_empty) return "a rank without tokens in a grouped product";
-  return std::nullopt;
-}
-
 }  // namespace
-
-std::optional<std::string> unsupported(const Case& c) {
-  if (c.environment.device != "cpu") return "device " + c.environment.device;
-  for (const Operation& operation : operations_of(c)) {
-    if (operation.kind == OpKind::kSave || operation.kind == OpKind::kLoad ||
-        operation.kind == OpKind::kFullTensor) {
-      return fmt::format("operation {}", name_of(operation.kind));
-    }
-  }
-  for (const GroupSpec& group : c.groups) {
-    for (const ParamSpec& param : group.params) {
-      if (!weight_kind(param.pack, param.hook)) return "pack " + param.pack;
-      if (param.dtype == DType::kFloat8E4M3 || param.dtype == DType::kUInt8) {
-        return fmt::format("original dtype {}", name_of(param.dtype));
-      }
-      if (auto reason = unsupported_call(c, group, param)) return reason;
-    }
-  }
-  return std::nullopt;
-}
 
 struct NativeTarget::State {
   Planted planted;

@@ -2,22 +2,17 @@
 //
 // Guarantees: the same case gives the same trace; the trace is the one that the real target gives,
 // event by event, but for the exceptions that fuzz/twin_exceptions.h lists (`shardfuzz twin` holds
-// this). Refused: cases that `unsupported` names. Thread rule: one thread an object.
+// this). Refused: cases that unsupported() (supported.h) names. Thread rule: one thread an object.
 // Use:  NativeTarget target;  if (!unsupported(c)) trace = target.run(c);
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "harness/case/case.h"
 #include "harness/native/planted.h"
 #include "harness/trace/trace.h"
 
 namespace shardfuzz::native {
-
-// Why the native target cannot run the case; nothing where it can. The case must be valid.
-std::optional<std::string> unsupported(const Case& c);
 
 class NativeTarget {
  public:

@@ -1,5 +1,7 @@
 #include "harness/native/program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -192,11 +194,24 @@ void RankProgram::backward_of(const Loss& loss) {
   model_->root_post_backward_final_callback();
 }
 
+// The backward of torchao's fp8 product refuses a batch without rows (pytorch#192497).
+void RankProgram::check_tokens(const ParamSpec& param) const {
+  if (!is_fp8_product(param)) return;
+  const auto rows = expert_rows(case_, param, rank_);
+  if (std::any_of(rows.begin(), rows.end(), [](std::int64_t count) { return count > 0; })) return;
+  throw PyError("RuntimeError",
+                fmt::format("Invalid strides/sizes, got [0, 1] for strides and [{}, 0] for sizes",
+                            param.shape[1]),
+                "fp8_grouped_mm.py:backward");
+}
+
 void RankProgram::add_gradients(std::size_t state, const Loss& loss) {
   const ForwardRun& run = forwards[loss.forward];
-  for (std::size_t i = 0; i < run.uses.size(); ++i) {
+  for (std::size_t i = run.uses.size(); i-- > 0;) {  // the last call's node runs first
     const Use& use = run.uses[i];
-    if (use.group != state || !loss.requires_grad[i]) continue;
+    if (use.group != state) continue;
+    check_tokens(case_.groups[state].params[use.param]);
+    if (!loss.requires_grad[i]) continue;
     FsdpParam* param = model_->find(state, case_.groups[state].params[use.param].name);
     param->accumulate_gradient(gradient_of(
         case_, use, {.rank = rank_, .step = run.step, .micro = run.micro}, loss.dtypes[i]));

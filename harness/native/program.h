@@ -54,6 +54,7 @@ class RankProgram {
   void use_parameters(std::size_t state, ForwardRun* run, Loss* loss);
   void backward();
   void backward_of(const Loss& loss);
+  void check_tokens(const ParamSpec& param) const;
   void add_gradients(std::size_t state, const Loss& loss);
   void step_optimizer(int step);
   void step_parameter(FsdpParam& param);

@@ -2,6 +2,8 @@
 // what a signature is made of.
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,5 +22,15 @@ class PyError : public std::runtime_error {
  private:
   std::string type_, where_;
 };
+
+// What `call` gives; an error of libtorch out of it leaves as Python's, raised at `where`.
+template <typename Call>
+auto torch_error_at(const char* where, Call&& call) {
+  try {
+    return std::forward<Call>(call)();
+  } catch (const c10::Error& error) {
+    throw PyError("RuntimeError", error.what_without_backtrace(), where);
+  }
+}
 
 }  // namespace shardfuzz::native

@@ -18,9 +18,7 @@ int serve(native::NativeTarget& target) {
   Frame frame;
   while (read_frame(kRequestFd, &frame) == ReadStatus::kFrame) {
     if (frame.kind == FrameKind::kQuit) break;
-    std::string_view request = frame.payload;
-    if (request.starts_with(kUnaided)) request.remove_prefix(kUnaided.size());
-    const Result<Case> parsed = parse_case(request, "request");
+    const Result<Case> parsed = parse_case(frame.payload, "request");
     if (!parsed) {
       std::fprintf(stderr, "%s\n", parsed.error().text().c_str());
       return 2;
