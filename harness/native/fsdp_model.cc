@@ -137,4 +137,10 @@ void FsdpModel::reshard(std::size_t state) {
   if (groups_[state]) groups_[state]->reshard();
 }
 
+void FsdpModel::to_sharded_for_state_dict() {
+  for (const auto& group : groups_) {
+    if (group) group->state_dict_hook();
+  }
+}
+
 }  // namespace shardfuzz::native

@@ -48,6 +48,8 @@ class FsdpModel {
   void unshard(std::size_t state, bool async_op);
   void wait_unshard(std::size_t state);
   void reshard(std::size_t state);
+  // The hooks before state_dict() and load_state_dict(), there since a group's lazy init.
+  void to_sharded_for_state_dict();
 
   std::optional<std::size_t> forward_prefetch, backward_prefetch;  // the root's, explicit
   bool is_last_backward = true;

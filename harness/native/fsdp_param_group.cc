@@ -42,6 +42,7 @@ void FsdpParamGroup::lazy_init() {
     reset_sharded_params_ = true;
   }
   init_mp_dtypes();
+  has_state_dict_hooks_ = true;
 }
 
 const GroupName& FsdpParamGroup::all_gather_group() const {
@@ -200,6 +201,10 @@ void FsdpParamGroup::finalize_backward() {
     all_gather_result_.reset();
   }
   post_forward_indices_.clear();
+}
+
+void FsdpParamGroup::state_dict_hook() {
+  if (has_state_dict_hooks_) to_sharded();
 }
 
 }  // namespace shardfuzz::native

@@ -38,6 +38,7 @@ class FsdpParamGroup {
   void pre_backward(bool default_prefetch);
   void post_backward();
   void finalize_backward();
+  void state_dict_hook();  // nothing before the first lazy_init
   // FSDPParamGroup._prefetch_unshard
   static void prefetch_unshard(FsdpParamGroup& target, TrainingState state);
 
@@ -66,6 +67,7 @@ class FsdpParamGroup {
   const Planted* planted_;
   ShardedState sharded_state_ = ShardedState::kSharded;
   bool reset_sharded_params_ = false;
+  bool has_state_dict_hooks_ = false;
   std::optional<c10::ScalarType> orig_dtype_, reduce_dtype_;
   std::optional<AllGatherResult> all_gather_result_;
   std::vector<int> post_forward_indices_;

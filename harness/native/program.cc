@@ -10,6 +10,7 @@
 #include "harness/case/case_names.h"
 #include "harness/native/numbers.h"
 #include "harness/native/py_error.h"
+#include "harness/native/stuck.h"
 
 namespace shardfuzz::native {
 
@@ -83,11 +84,11 @@ void RankProgram::run_operation(int step, int number, const Operation& operation
     case OpKind::kGradientSync:
     case OpKind::kReshardAfterBackward:
     case OpKind::kAllReduce: return set_flags(operation);
-    case OpKind::kSave:
-    case OpKind::kLoad:
-    case OpKind::kFullTensor: break;
+    case OpKind::kSave: return save();
+    case OpKind::kLoad: return load();
+    case OpKind::kFullTensor: return full_tensor(step, *param_of(operation));
   }
-  SHARDFUZZ_CHECK(false, "the native target has no operation {}", name_of(operation.kind));
+  SHARDFUZZ_CHECK(false, "no such operation");
 }
 
 void RankProgram::set_flags(const Operation& operation) {
@@ -260,6 +261,59 @@ void RankProgram::step_optimizer(int step) {
                               .digest = digest(after)});
   }
   updates.push_back(std::move(run));
+}
+
+// model.state_dict(), whose pre-hooks reshard what lies unsharded.
+void RankProgram::save() {
+  model_->to_sharded_for_state_dict();
+  saved_ = local_copies();
+}
+
+// model.load_state_dict(): copies into the shards; FSDPParam's post-hook looks at them again.
+void RankProgram::load() {
+  if (saved_.empty()) return;
+  model_->to_sharded_for_state_dict();
+  for (FsdpParam* param : model_->watched()) {
+    const at::Tensor& kept = saved_.at(param->key());
+    if (kept.numel() > 0) {
+      std::memcpy(param->sharded_param.data_ptr(), kept.const_data_ptr(), kept.nbytes());
+    }
+    param->reset_sharded_param();
+  }
+  for (const FsdpParam* param : model_->watched()) {
+    observer_->record(
+        Loaded{.group = param->group_->name,
+               .param = param->spec_->name,
+               .same_bytes = digest(param->sharded_param) == digest(saved_.at(param->key())),
+               .same_type = true});
+  }
+}
+
+// DTensor.full_tensor(): shards are padded with zeros to the first one's size and gathered in their
+// own dtype (torch.distributed.tensor.placement_types.Shard._to_replicate_tensor).
+void RankProgram::full_tensor(int step, const FsdpParam& param) {
+  const at::Tensor local = copy_of(param.sharded_param);
+  FullRun run{.step = step, .key = param.key(), .local = local, .full = local};
+  const int ranks = comm_->size(kShardGroup);
+  if (ranks > 1) {
+    const at::Tensor padded = zeros(param.padded_sharded_param_size, local.scalar_type());
+    if (local.numel() > 0) {
+      std::memcpy(padded.data_ptr(), local.const_data_ptr(), local.nbytes());
+    }
+    const at::Tensor gathered = empty({padded.numel() * ranks}, local.scalar_type());
+    raising_at("_ops.py:redispatch", [&] {
+      comm_->all_gather(kShardGroup, buffer_of(gathered), buffer_of(padded))->wait();
+    });
+    std::vector<at::Tensor> parts;
+    const auto dim = static_cast<std::size_t>(param.shard_dim);
+    for (int rank = 0; rank < ranks; ++rank) {
+      Shape shape = param.orig_size;
+      shape[dim] = chunk_of(param.orig_size[dim], ranks, rank).length;
+      parts.push_back(as_strided(gathered, shape, contiguous_stride(shape), rank * padded.numel()));
+    }
+    run.full = cat(parts, param.shard_dim);
+  }
+  fulls.push_back(std::move(run));
 }
 
 void RankProgram::write_storage(const char* at) {

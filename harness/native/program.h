@@ -28,6 +28,13 @@ struct OptimizerRun {
   ByKey before, momenta, gradients, after;
 };
 
+// One full_tensor() of one rank.
+struct FullRun {
+  int step = 0;
+  std::string key;
+  at::Tensor local, full;
+};
+
 class RankProgram {
  public:
   RankProgram(const Case& c, int rank, FullData* data, Comm* comm, Observer* observer,
@@ -39,6 +46,7 @@ class RankProgram {
   std::vector<ForwardRun> forwards;
   std::vector<ByKey> gradients;  // sharded gradients after each backward
   std::vector<OptimizerRun> updates;
+  std::vector<FullRun> fulls;
   [[nodiscard]] const FsdpModel* model() const { return model_.get(); }
 
  private:
@@ -59,6 +67,9 @@ class RankProgram {
   void step_optimizer(int step);
   void step_parameter(FsdpParam& param);
   void write_storage(const char* at);
+  void save();
+  void load();
+  void full_tensor(int step, const FsdpParam& param);
   void set_flags(const Operation& operation);
   [[nodiscard]] std::size_t state_of(const std::string& group) const;
   [[nodiscard]] FsdpParam* param_of(const Operation& operation) const;
@@ -74,6 +85,7 @@ class RankProgram {
   std::vector<Loss> losses_;
   int micro_ = 0;
   std::map<const FsdpParam*, at::Tensor> momenta_;
+  ByKey saved_;  // state_dict() as op save kept it; empty: none
 };
 
 at::Tensor copy_of(const at::Tensor& tensor);  // contiguous tensors only

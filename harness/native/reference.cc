@@ -43,31 +43,6 @@ double rounded(double value) {
   return std::strtod(text, nullptr);
 }
 
-at::Tensor cat(const std::vector<at::Tensor>& parts, int dim) {
-  Shape shape = parts[0].sizes().vec();
-  const auto at = static_cast<std::size_t>(dim);
-  shape[at] = 0;
-  for (const at::Tensor& part : parts) shape[at] += part.size(dim);
-  at::Tensor made = empty(shape, parts[0].scalar_type());
-  std::int64_t outer = 1, inner = static_cast<std::int64_t>(made.itemsize());
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (d < at) outer *= shape[d];
-    if (d > at) inner *= shape[d];
-  }
-  auto* to = static_cast<char*>(made.data_ptr());
-  for (std::int64_t o = 0; o < outer; ++o) {
-    for (const at::Tensor& part : parts) {
-      const auto bytes = static_cast<std::size_t>(part.size(dim) * inner);
-      if (bytes == 0) continue;
-      std::memcpy(
-          to, static_cast<const char*>(part.const_data_ptr()) + static_cast<std::size_t>(o) * bytes,
-          bytes);
-      to += bytes;
-    }
-  }
-  return made;
-}
-
 // Sums in double, in order, divided by the number of ranks at the end.
 std::vector<double> mean(const std::vector<at::Tensor>& gradients, int ranks, bool absolute) {
   const std::int64_t count = gradients[0].numel();
@@ -118,6 +93,7 @@ class ReferenceRun {
   void on_forward();
   void on_backward(int step);
   void on_step();
+  void on_full_tensor();
   void add_gradients(const Loss& loss);
   void compare_outputs(std::size_t forward, const ByKey& full);
   void compare_gradient(int step, const std::string& key, std::size_t number);
@@ -164,7 +140,7 @@ class ReferenceRun {
   std::map<std::string, std::vector<at::Tensor>> pending_, reduced_;  // gradients of every rank
   std::vector<Loss> losses_;
   bool synced_ = true, all_reduce_ = true;
-  std::size_t forwards_ = 0, backwards_ = 0, steps_ = 0;
+  std::size_t forwards_ = 0, backwards_ = 0, steps_ = 0, fulls_ = 0;
   int terms_ = 0;  // backwards that went into the gradients since zero_grad
 };
 
@@ -180,6 +156,7 @@ void ReferenceRun::handle(int step, const Operation& operation) {
       return;
     case OpKind::kGradientSync: synced_ = operation.flag; return;
     case OpKind::kAllReduce: all_reduce_ = operation.flag; return;
+    case OpKind::kFullTensor: return on_full_tensor();
     case OpKind::kFreeze: required_[key] = false; return;
     case OpKind::kUnfreeze: required_[key] = true; return;
     default: return;
@@ -328,6 +305,18 @@ void ReferenceRun::on_step() {
       }
       compare_exactly(rank, run.step, key, "parameter", run.after.at(key), want);
     }
+  }
+}
+
+void ReferenceRun::on_full_tensor() {
+  const std::size_t number = fulls_++;
+  const FullRun& first = programs_[0]->fulls[number];
+  std::vector<at::Tensor> parts;
+  for (const auto& program : programs_) parts.push_back(program->fulls[number].local);
+  const at::Tensor want = full_of(first.key, parts);
+  for (int rank = 0; rank < world_; ++rank) {
+    const FullRun& run = programs_[static_cast<std::size_t>(rank)]->fulls[number];
+    compare_exactly(rank, first.step, first.key, "full tensor", run.full, want);
   }
 }
 

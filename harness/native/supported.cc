@@ -40,12 +40,6 @@ std::optional<std::string> unsupported_call(const Case& c, const GroupSpec& grou
 
 std::optional<std::string> unsupported(const Case& c) {
   if (c.environment.device != "cpu") return "device " + c.environment.device;
-  for (const Operation& operation : operations_of(c)) {
-    if (operation.kind == OpKind::kSave || operation.kind == OpKind::kLoad ||
-        operation.kind == OpKind::kFullTensor) {
-      return fmt::format("operation {}", name_of(operation.kind));
-    }
-  }
   for (const GroupSpec& group : c.groups) {
     for (const ParamSpec& param : group.params) {
       if (!is_known_pack(param)) return "pack " + param.pack;

@@ -60,6 +60,31 @@ void resize(const at::Tensor& tensor, std::size_t byte_count) {
 
 }  // namespace
 
+at::Tensor cat(const std::vector<at::Tensor>& parts, int dim) {
+  Shape shape = parts[0].sizes().vec();
+  const auto at = static_cast<std::size_t>(dim);
+  shape[at] = 0;
+  for (const at::Tensor& part : parts) shape[at] += part.size(dim);
+  at::Tensor made = empty(shape, parts[0].scalar_type());
+  std::int64_t outer = 1, inner = static_cast<std::int64_t>(made.itemsize());
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d < at) outer *= shape[d];
+    if (d > at) inner *= shape[d];
+  }
+  auto* to = static_cast<char*>(made.data_ptr());
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (const at::Tensor& part : parts) {
+      const auto bytes = static_cast<std::size_t>(part.size(dim) * inner);
+      if (bytes == 0) continue;
+      std::memcpy(
+          to, static_cast<const char*>(part.const_data_ptr()) + static_cast<std::size_t>(o) * bytes,
+          bytes);
+      to += bytes;
+    }
+  }
+  return made;
+}
+
 void alloc_storage(const at::Tensor& tensor) { resize(tensor, tensor.nbytes()); }
 void free_storage(const at::Tensor& tensor) { resize(tensor, 0); }
 

@@ -26,6 +26,9 @@ at::Tensor to_dtype(const at::Tensor& tensor, c10::ScalarType dtype);
 // Contiguous tensors only: the same elements under another shape of as many elements.
 at::Tensor view_as(const at::Tensor& tensor, c10::IntArrayRef shape);
 
+// Contiguous tensors only: side by side along `dim`.
+at::Tensor cat(const std::vector<at::Tensor>& parts, int dim);
+
 // FSDP2's alloc_storage and free_storage (_fsdp_param.py): UntypedStorage.resize_.
 void alloc_storage(const at::Tensor& tensor);
 void free_storage(const at::Tensor& tensor);
