@@ -155,7 +155,7 @@ int run(Options& options) {
 
 void add_twin_command(CLI::App* app, int* exit_code) {
   auto options = std::make_shared<Options>();
-  options->native_worker = SHARDFUZZ_BUILD_DIR "/harness/native/shardfuzz_native_worker";
+  options->native_worker = SHARDFUZZ_BUILD_DIR "/fuzz/shardfuzz_native_worker";
   CLI::App* command = app->add_subcommand(
       "twin", "run cases on real FSDP2 and on its C++ twin and compare them event by event");
   command->add_option("files", options->paths, "case files or folders (default: generated cases)");

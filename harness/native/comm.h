@@ -64,6 +64,10 @@ class Comm {
 
   // `output` holds size x input.count elements; `input` may lie in the caller's own slot of it.
   virtual std::unique_ptr<Work> all_gather(const GroupName& group, Buffer output, Buffer input) = 0;
+  // As allgather_into_tensor_coalesced, which DTensor uses: input and output are two tensors, so
+  // that after a disagreement nothing of the output is the caller's own.
+  virtual std::unique_ptr<Work> all_gather_coalesced(const GroupName& group, Buffer output,
+                                                     Buffer input) = 0;
   // `input` holds size x output.count elements.
   virtual std::unique_ptr<Work> reduce_scatter(Buffer output, Buffer input, ReduceKind kind) = 0;
   // In place, over kReplicate.

@@ -259,6 +259,25 @@ void add_partial(const at::Tensor& into, const at::Tensor& from) {
   torch_error_at("_fsdp_collectives.py:foreach_reduce", [&] { into.add_(from); });
 }
 
+// What torch says to `parameter.grad = gradient` (python_variable.cpp). It happens where a group
+// was frozen when its dtypes were settled (pytorch#186998).
+PyError wrong_gradient_dtype(c10::ScalarType gradient, c10::ScalarType parameter) {
+  const auto text = [](c10::ScalarType dtype) -> std::string {
+    if (dtype == c10::ScalarType::BFloat16) return "c10::BFloat16";
+    if (dtype == c10::ScalarType::Half) return "c10::Half";
+    return "float";
+  };
+  return {"RuntimeError",
+          fmt::format("attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype "
+                      "'{}'. The gradient must match the tensor's grad_dtype (defaults to the "
+                      "tensor's dtype). You can set the tensor's grad_dtype attribute with a "
+                      "specific dtype, or None to allow any dtype. Set grad_dtype with caution. "
+                      "Diverging the dtypes of a tensor and its gradient may break downstream "
+                      "systems that assume they match.",
+                      text(gradient), c10::toString(parameter)),
+          "_fsdp_collectives.py:foreach_reduce"};
+}
+
 void view_out(const std::vector<FsdpParam*>& params, const at::Tensor& output,
               const std::vector<std::int64_t>& padded_numels) {
   std::int64_t offset = 0;
@@ -268,8 +287,7 @@ void view_out(const std::vector<FsdpParam*>& params, const at::Tensor& output,
         as_strided(output, param.sharded_size, contiguous_stride(param.sharded_size), offset);
     if (!param.grad.defined()) {
       if (shard.scalar_type() != param.sharded_param.scalar_type()) {
-        throw PyError("RuntimeError", "assigned grad has data of a different type",
-                      "_fsdp_collectives.py:foreach_reduce");
+        throw wrong_gradient_dtype(shard.scalar_type(), param.sharded_param.scalar_type());
       }
       param.grad = shard;
     } else if (shard.numel() > 0) {

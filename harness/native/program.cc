@@ -302,7 +302,7 @@ void RankProgram::full_tensor(int step, const FsdpParam& param) {
     }
     const at::Tensor gathered = empty({padded.numel() * ranks}, local.scalar_type());
     raising_at("_ops.py:redispatch", [&] {
-      comm_->all_gather(kShardGroup, buffer_of(gathered), buffer_of(padded))->wait();
+      comm_->all_gather_coalesced(kShardGroup, buffer_of(gathered), buffer_of(padded))->wait();
     });
     std::vector<at::Tensor> parts;
     const auto dim = static_cast<std::size_t>(param.shard_dim);

@@ -77,6 +77,13 @@ class Gather : public BufferTransfer {
       to += slot_bytes;
     }
   }
+};
+
+// The input lies in the output.
+class GatherInPlace : public Gather {
+ public:
+  using Gather::Gather;
+
   // But for the caller's own slot, which FSDP2 fills itself (hub.h, H4).
   void poison_output() override {
     auto* data = static_cast<char*>(output_.data);
@@ -175,6 +182,12 @@ std::unique_ptr<Work> SimComm::launch(const GroupName& group, Call call,
 }
 
 std::unique_ptr<Work> SimComm::all_gather(const GroupName& group, Buffer output, Buffer input) {
+  return launch(group, call_of("all_gather", input),
+                std::make_unique<GatherInPlace>(output, input, rank(group)));
+}
+
+std::unique_ptr<Work> SimComm::all_gather_coalesced(const GroupName& group, Buffer output,
+                                                    Buffer input) {
   return launch(group, call_of("all_gather", input),
                 std::make_unique<Gather>(output, input, rank(group)));
 }

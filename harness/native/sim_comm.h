@@ -25,6 +25,8 @@ class SimComm : public Comm {
   [[nodiscard]] int rank(const GroupName& group) const override;
   [[nodiscard]] bool has_replicas() const override { return has_replicas_; }
   std::unique_ptr<Work> all_gather(const GroupName& group, Buffer output, Buffer input) override;
+  std::unique_ptr<Work> all_gather_coalesced(const GroupName& group, Buffer output,
+                                             Buffer input) override;
   std::unique_ptr<Work> reduce_scatter(Buffer output, Buffer input, ReduceKind kind) override;
   std::unique_ptr<Work> all_reduce(Buffer buffer, ReduceKind kind) override;
 

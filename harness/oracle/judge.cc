@@ -102,9 +102,10 @@ int rank_without_end(const Trace& trace) {
   return found == ended.end() ? -1 : static_cast<int>(found - ended.begin());
 }
 
-Verdict fail_with(const Expected& expected, const Trace& trace, std::vector<Finding> findings) {
+Verdict fail_with(const Expected& expected, const Trace& trace, std::vector<Finding> findings,
+                  const std::string& digest) {
   sort_causally(expected, trace, &findings);
-  Verdict verdict{.kind = VerdictKind::kFail, .trace_digest = trace_digest(trace)};
+  Verdict verdict{.kind = VerdictKind::kFail, .trace_digest = digest};
   verdict.signature = signature_of(expected, trace, findings);
   verdict.sentence = findings.front().sentence;
   verdict.findings = std::move(findings);
@@ -114,6 +115,7 @@ Verdict fail_with(const Expected& expected, const Trace& trace, std::vector<Find
 }  // namespace
 
 Verdict judge(const Case& c, const Trace& trace, const JudgeOptions& options) {
+  const std::string digest = options.with_digest ? trace_digest(trace) : "";
   if (!trace.invalid.empty()) {
     return {.kind = VerdictKind::kInvalid, .sentence = trace.invalid};
   }
@@ -123,7 +125,7 @@ Verdict judge(const Case& c, const Trace& trace, const JudgeOptions& options) {
                 fmt::format("the trace is of {} ranks where the case has {}, or ends early (rank "
                             "{})",
                             trace.world_size, c.mesh.world_size(), rank_without_end(trace)),
-            .trace_digest = trace_digest(trace)};
+            .trace_digest = digest};
   }
   const Expected expected(c);
   std::vector<Finding> findings;
@@ -137,16 +139,14 @@ Verdict judge(const Case& c, const Trace& trace, const JudgeOptions& options) {
               .signature = "refused|" + std::string(refusal->id),
               .sentence = fmt::format("every rank raises {} ({})", exceptions.front()->type,
                                       refusal->source),
-              .trace_digest = trace_digest(trace)};
+              .trace_digest = digest};
     }
   }
   if (options.switched_off.count("raise") == 0) note_uniform_raise(trace, &findings);
   if (findings.empty()) {
-    return {.kind = VerdictKind::kPass,
-            .sentence = "every property held",
-            .trace_digest = trace_digest(trace)};
+    return {.kind = VerdictKind::kPass, .sentence = "every property held", .trace_digest = digest};
   }
-  return fail_with(expected, trace, std::move(findings));
+  return fail_with(expected, trace, std::move(findings), digest);
 }
 
 Verdict judge_lost(const Case& c, const LostProcess& lost) {
@@ -170,7 +170,7 @@ Verdict judge_repeat(const Case& c, const Trace& first, const Trace& second) {
   std::vector<Finding> findings;
   check_determinism(first, second, &findings);
   if (findings.empty()) return judge(c, first);
-  return fail_with(expected, first, std::move(findings));
+  return fail_with(expected, first, std::move(findings), trace_digest(first));
 }
 
 Verdict judge_meshes(const Case& c, const std::vector<Trace>& traces) {
@@ -178,7 +178,7 @@ Verdict judge_meshes(const Case& c, const std::vector<Trace>& traces) {
   std::vector<Finding> findings;
   check_mesh_relations(traces, &findings);
   if (findings.empty()) return judge(c, traces.front());
-  return fail_with(expected, traces.front(), std::move(findings));
+  return fail_with(expected, traces.front(), std::move(findings), trace_digest(traces.front()));
 }
 
 }  // namespace shardfuzz

@@ -17,6 +17,7 @@ namespace shardfuzz {
 
 struct JudgeOptions {
   std::set<std::string> switched_off;  // "P5", ..., "raise"
+  bool with_digest = true;             // false: the verdict's trace_digest stays empty
 };
 
 Verdict judge(const Case& c, const Trace& trace, const JudgeOptions& options = {});
