@@ -59,7 +59,7 @@ std::vector<std::vector<at::Tensor>> param_all_gather_inputs(const Params& param
 }  // namespace
 
 AllGatherResult foreach_all_gather(const Params& params, Comm& comm, const GroupName& group,
-                                   bool async_op, Observer& observer) {
+                                   bool async_op, Observer& observer, const Planted& planted) {
   const int world_size = comm.size(group);
   AllGatherResult result;
   const auto inputs = param_all_gather_inputs(params, observer);
@@ -87,6 +87,10 @@ AllGatherResult foreach_all_gather(const Params& params, Comm& comm, const Group
       to += byte_count(input);
     }
   }
+  const bool has_rows = std::all_of(params.begin(), params.end(), [](const auto& param) {
+    return param->sharded_param.numel() > 0;
+  });
+  if (planted.is(Bug::kShortRankSkips) && !has_rows) return result;
   raising_at("distributed_c10d.py:all_gather_into_tensor", [&] {
     result.work = comm.all_gather(group, buffer_of(result.output), buffer_of(own));
     if (async_op) return;
@@ -127,7 +131,7 @@ void copy_out(const AllGatherResult& result, const std::vector<at::Tensor>& outp
               const Planted& planted) {
   const char* from = bytes_of(result.output);
   for (int rank = 0; rank < world_size; ++rank) {
-    const int slot = planted.is(Bug::kSwapsSlots) && world_size > 2 ? rank ^ (rank < 2) : rank;
+    const int slot = planted.is(Bug::kSwapsSlots) && rank < 2 ? 1 - rank : rank;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const auto bytes = static_cast<std::size_t>(result.split_bytes[i]);
       if (bytes == 0) continue;
@@ -150,6 +154,10 @@ void foreach_all_gather_copy_out(AllGatherResult& result, const Params& params, 
   for (std::size_t i = 0; i < params.size(); ++i) {
     FsdpParam& param = *params[i];
     is_first = is_first && param.all_gather_outputs.empty();
+    if (planted.is(Bug::kIgnoresOut) && param.unsharded_param.defined()) {
+      alloc_storage(param.all_gather_outputs[0]);
+      param.all_gather_outputs.clear();
+    }
     param.init_all_gather_outputs(result.input_numels[i], result.input_dtypes[i], world_size);
     param.alloc_all_gather_outputs();
     if (param.shard_dim != 0) cut_elsewhere.emplace_back(&param, outputs.size());
@@ -220,14 +228,17 @@ at::Tensor parts_on_dim0(const at::Tensor& gradient, int dim, int world_size) {
 
 // foreach_reduce_scatter_copy_in: for each rank, its padded rows of every gradient, as
 // torch._chunk_cat lays them out.
-void chunk_cat_in(const std::vector<at::Tensor>& gradients, const at::Tensor& input,
-                  int world_size) {
+void chunk_cat_in(const std::vector<at::Tensor>& gradients, const at::Tensor& input, int world_size,
+                  const Planted& planted) {
   char* to = bytes_of(input);
   const auto item = static_cast<std::int64_t>(input.itemsize());
   for (int rank = 0; rank < world_size; ++rank) {
     for (const at::Tensor& gradient : gradients) {
       const std::int64_t row = gradient.numel() / std::max<std::int64_t>(gradient.size(0), 1);
-      const Chunk own = chunk_of(gradient.size(0), world_size, rank);
+      Chunk own = chunk_of(gradient.size(0), world_size, rank);
+      if (planted.is(Bug::kDropsLastRow) && own.start + own.length == gradient.size(0)) {
+        own.length = std::max<std::int64_t>(own.length - 1, 0);
+      }
       const Chunk padded = chunk_of(gradient.size(0), world_size, 0);
       if (own.length > 0) {
         convert(
@@ -321,7 +332,7 @@ at::Tensor foreach_reduce(const std::vector<FsdpParam*>& params, std::vector<at:
     total += padded_numels.back();
   }
   const at::Tensor input = empty({total * world_size}, reduce_dtype);
-  chunk_cat_in(gradients, input, world_size);
+  chunk_cat_in(gradients, input, world_size, planted);
   gradients.clear();
   at::Tensor output = empty({total}, reduce_dtype);
   divide_if_needed(input, factors.before);

@@ -25,7 +25,7 @@ struct AllGatherResult {
 using Params = std::vector<std::unique_ptr<FsdpParam>>;
 
 AllGatherResult foreach_all_gather(const Params& params, Comm& comm, const GroupName& group,
-                                   bool async_op, Observer& observer);
+                                   bool async_op, Observer& observer, const Planted& planted);
 void foreach_all_gather_copy_out(AllGatherResult& result, const Params& params, int world_size,
                                  const Planted& planted);
 

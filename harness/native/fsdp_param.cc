@@ -160,9 +160,16 @@ std::vector<at::Tensor> FsdpParam::all_gather_inputs() {
 }
 
 std::vector<at::Tensor> FsdpParam::extension_inputs() {
-  std::vector<at::Tensor> inputs = native::pre_all_gather(
-      kind, sharded_param,
-      {.mesh_size = mesh_.shard_size, .outer_size = &orig_size, .param_dtype = policy_param_dtype});
+  std::vector<at::Tensor> inputs =
+      native::pre_all_gather(kind, sharded_param,
+                             {.mesh_size = mesh_.shard_size,
+                              .outer_size = &orig_size,
+                              .param_dtype = policy_param_dtype,
+                              .pads_by_other_dim = planted_->is(Bug::kPadByOtherDim)});
+  if (planted_->is(Bug::kStaleShortShard) && sharded_size != padded_sharded_param_size) {
+    if (first_inputs_.empty()) first_inputs_ = inputs;
+    inputs = first_inputs_;
+  }
   observer_->pre_all_gather(*this, inputs);
   if (hook_arguments(kind) == 5) check_inputs(inputs);
   all_gather_input_sizes_.clear();

@@ -97,6 +97,7 @@ class FsdpParam {
   void free_unsharded_param();
 
   std::vector<Shape> all_gather_input_sizes_;
+  std::vector<at::Tensor> first_inputs_;  // for Bug::kStaleShortShard
 };
 
 // One chunk of torch.chunk along a dimension, or an empty one (_fsdp_common._chunk_with_empty).

@@ -58,7 +58,8 @@ void FsdpParamGroup::unshard(bool async_op) {
     all_gather_result_.emplace();
     return;
   }
-  all_gather_result_ = foreach_all_gather(params, *comm_, all_gather_group(), async_op, *observer_);
+  all_gather_result_ =
+      foreach_all_gather(params, *comm_, all_gather_group(), async_op, *observer_, *planted_);
 }
 
 // A world of one rank sends nothing: each unsharded parameter is a copy of the shard.

@@ -94,7 +94,7 @@ void multiply(void* to, ScalarType dtype, std::int64_t count, double factor) {
     using T = std::remove_pointer_t<decltype(type)>;
     auto* out = static_cast<T*>(to);
     if (has_nan(out, count)) {
-      tensor_of(to, dtype, count).mul_(factor);
+      tensor_of(to, dtype, count).copy_(tensor_of(to, dtype, count).mul(factor));
       return;
     }
     for (std::int64_t i = 0; i < count; ++i) {
@@ -109,7 +109,7 @@ void divide(void* to, ScalarType dtype, std::int64_t count, double factor) {
     using T = std::remove_pointer_t<decltype(type)>;
     auto* out = static_cast<T*>(to);
     if (has_nan(out, count)) {
-      tensor_of(to, dtype, count).div_(factor);
+      tensor_of(to, dtype, count).copy_(tensor_of(to, dtype, count).div(factor));
       return;
     }
     for (std::int64_t i = 0; i < count; ++i) {

@@ -11,25 +11,25 @@ namespace shardfuzz::native {
 
 enum class Bug : std::uint8_t {
   kNone,
-  kPadByOtherDim,       // the padded hook pads with ceil of dim 1
-  kStalePadding,        // rows beyond the shard keep what an earlier gather left there
+  kPadByOtherDim,       // the padded hook pads to ceil(dim 1 / ranks) rows
+  kStaleShortShard,     // a short rank goes on sending what it sent first
   kFreesNothing,        // reshard keeps the unsharded storage
   kReshardForgetsLast,  // reshard forgets the group's last parameter
   kDivideTwice,         // the gradient is divided by the group size once more
-  kReduceInParamDtype,  // gradients are reduced in the dtype they are computed in
+  kReduceInParamDtype,  // gradients are reduced in the dtype that they are computed in
   kStaleSecondGather,   // the second and later gathers keep the first one's data
-  kSwapsSlots,          // two ranks' rows are exchanged in the copy-out
+  kSwapsSlots,          // the first two ranks' rows are exchanged in the copy-out
   kShortRankSkips,      // a rank without rows sends nothing
-  kOrderSwapped,        // the last rank reduces before it gathers for prefetch
-  kDropsLastRow,        // the last expert's rows are dropped from the gradient
-  kIgnoresOut,          // the post hook copies into a new tensor and leaves `out`
+  kOrderSwapped,        // the last rank runs its modules' backward in another order
+  kDropsLastRow,        // the last expert's gradient is lost
+  kIgnoresOut,          // later gathers go into new tensors, `out` keeps its storage
   kForgetsAccumulated,  // the gradient of an unsynced backward is lost
   kFreezesWrongly,      // requires_grad is not carried to the unsharded parameter
-  kStepsPadded,         // the optimizer's step goes to a copy of the shard
+  kStepsCopy,           // the optimizer's step goes to a copy of the shard
 };
 inline constexpr std::array<std::string_view, 16> kBugNames{"none",
                                                             "pad_by_other_dim",
-                                                            "stale_padding",
+                                                            "stale_short_shard",
                                                             "frees_nothing",
                                                             "reshard_forgets_last",
                                                             "divide_twice",
@@ -42,7 +42,7 @@ inline constexpr std::array<std::string_view, 16> kBugNames{"none",
                                                             "ignores_out",
                                                             "forgets_accumulated",
                                                             "freezes_wrongly",
-                                                            "steps_padded"};
+                                                            "steps_copy"};
 
 struct Planted {
   Bug bug = Bug::kNone;

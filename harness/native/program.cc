@@ -183,7 +183,11 @@ void RankProgram::backward() {
 // as soon as they are there.
 void RankProgram::backward_of(const Loss& loss) {
   model_->pre_backward(0);
-  for (std::size_t state = case_.groups.size() - 1; state > 0; --state) {
+  std::vector<std::size_t> order;
+  for (std::size_t state = case_.groups.size() - 1; state > 0; --state) order.push_back(state);
+  const bool is_last_rank = rank_ == case_.mesh.world_size() - 1;
+  if (planted_.is(Bug::kOrderSwapped) && is_last_rank) std::reverse(order.begin(), order.end());
+  for (const std::size_t state : order) {
     const auto& unused = case_.groups[state].unused_on_ranks;
     if (std::find(unused.begin(), unused.end(), rank_) != unused.end()) continue;
     model_->pre_backward(state);
@@ -235,7 +239,7 @@ void RankProgram::step_parameter(FsdpParam& param) {
     update = buffer;
   }
   const at::Tensor target =
-      planted_.is(Bug::kStepsPadded) ? copy_of(param.sharded_param) : param.sharded_param;
+      planted_.is(Bug::kStepsCopy) ? copy_of(param.sharded_param) : param.sharded_param;
   if (count > 0) add(target.data_ptr(), update.const_data_ptr(), dtype, count, -rate);
 }
 

@@ -12,10 +12,11 @@ namespace {
 // The padded hook of the pack: zero rows to the size that FSDP2 gathers, filled with tags.
 at::Tensor padded(const at::Tensor& data, const PreAllGatherArguments& arguments) {
   const Shape& outer = *arguments.outer_size;
-  const std::int64_t rows = (outer[0] + arguments.mesh_size - 1) / arguments.mesh_size;
+  const std::int64_t counted = outer[arguments.pads_by_other_dim && outer.size() > 1 ? 1 : 0];
+  const std::int64_t rows = (counted + arguments.mesh_size - 1) / arguments.mesh_size;
   Shape shape = data.sizes().vec();
   const bool same_tail = std::equal(shape.begin() + 1, shape.end(), outer.begin() + 1);
-  if (shape[0] == rows || !same_tail) return data;
+  if (shape[0] >= rows || !same_tail) return data;
   shape[0] = rows;
   at::Tensor made = empty(shape, data.scalar_type());
   auto* bytes = static_cast<char*>(made.mutable_data_ptr());

@@ -31,6 +31,7 @@ struct PreAllGatherArguments {
   int mesh_size = 1;  // of the shard mesh
   const Shape* outer_size = nullptr;
   std::optional<c10::ScalarType> param_dtype;  // MixedPrecisionPolicy's
+  bool pads_by_other_dim = false;              // Bug::kPadByOtherDim
 };
 
 // The hooks. Pre: what this rank sends. Post: the gathered data as one tensor, which becomes the
