@@ -9,15 +9,21 @@ namespace shardfuzz {
 
 // One meeting of all members of a group.
 struct Hub::Slot {
-  ProcessGroupId group;
+  struct Member {
+    Call call;
+    std::unique_ptr<Transfer> transfer;  // null: has not launched
+    bool given = false;                  // output written or poisoned
+    bool told = false;                   // Delivered is recorded
+  };
+  std::string group_name;
+  std::vector<int> ranks;  // of the members
   std::int64_t sequence = 0;
-  std::vector<Call> calls;                           // by member
-  std::vector<std::unique_ptr<Transfer>> transfers;  // null: has not launched
-  std::vector<bool> given;                           // output written or poisoned
-  std::vector<bool> told;                            // Delivered is recorded
+  std::vector<Member> members;
+  std::vector<const Transfer*> inputs;  // of all members, once copied
   std::size_t launched = 0;
   bool agreed = false;
-  bool taken = false;  // all inputs copied
+
+  void give(Member& to, Delivery delivery);
 };
 
 namespace {
@@ -47,7 +53,7 @@ Hub::Ticket Hub::launch(const ProcessGroupId& group, int member, Call call,
     recorder_->record(rank, std::move(event));
     return {.slot = nullptr, .member = member, .rank = rank};
   }
-  GroupState& state = groups_[{group.key, group.members}];
+  GroupState& state = groups_[group];
   state.next_sequence.resize(group.members.size());
   const std::int64_t sequence = state.next_sequence[static_cast<std::size_t>(member)]++;
   event.sequence = sequence;
@@ -56,18 +62,16 @@ Hub::Ticket Hub::launch(const ProcessGroupId& group, int member, Call call,
   std::shared_ptr<Slot>& entry = state.open[sequence];
   if (!entry) {
     entry = std::make_shared<Slot>();
-    entry->group = group;
+    entry->group_name = group.name;
+    entry->ranks = group.members;
     entry->sequence = sequence;
-    entry->calls.resize(group.members.size());
-    entry->transfers.resize(group.members.size());
-    entry->given.resize(group.members.size());
-    entry->told.resize(group.members.size());
+    entry->members.resize(group.members.size());
   }
   const std::shared_ptr<Slot> slot = entry;
-  const auto at = static_cast<std::size_t>(member);
   if (delivery_ == Delivery::kEarly) transfer->take_input();
-  slot->calls[at] = std::move(call);
-  slot->transfers[at] = std::move(transfer);
+  Slot::Member& own = slot->members[static_cast<std::size_t>(member)];
+  own.call = std::move(call);
+  own.transfer = std::move(transfer);
   if (++slot->launched == group.members.size()) {
     state.open.erase(sequence);
     settle(*slot);
@@ -78,77 +82,73 @@ Hub::Ticket Hub::launch(const ProcessGroupId& group, int member, Call call,
 
 // All members have launched: compare, then move (early) and let the waiting ones go on.
 void Hub::settle(Slot& slot) {
-  slot.agreed = std::all_of(slot.calls.begin(), slot.calls.end(),
-                            [&](const Call& call) { return same_call(call, slot.calls[0]); });
+  slot.agreed = std::all_of(slot.members.begin(), slot.members.end(), [&](const auto& member) {
+    return same_call(member.call, slot.members[0].call);
+  });
   if (!slot.agreed) {
-    recorder_->record(-1, Mismatch{.process_group = slot.group.name,
-                                   .members = slot.group.members,
-                                   .sequence = slot.sequence,
-                                   .calls = slot.calls});
+    Mismatch mismatch{
+        .process_group = slot.group_name, .members = slot.ranks, .sequence = slot.sequence};
+    for (const Slot::Member& member : slot.members) mismatch.calls.push_back(member.call);
+    recorder_->record(-1, std::move(mismatch));
   }
   // First, so that a transfer that throws ends this rank only: the others hold no baton yet.
-  for (const int rank : slot.group.members) scheduler_->unpark(rank);
+  for (const int rank : slot.ranks) scheduler_->unpark(rank);
   if (delivery_ == Delivery::kEarly) {
-    slot.taken = true;
-    for (std::size_t member = 0; member < slot.transfers.size(); ++member) {
-      give(slot, static_cast<int>(member));
-    }
+    for (Slot::Member& member : slot.members) slot.give(member, delivery_);
   }
 }
 
-void Hub::give(Slot& slot, int member) {
-  const auto at = static_cast<std::size_t>(member);
-  if (slot.given[at]) return;
-  slot.given[at] = true;
-  if (!slot.agreed) {
-    slot.transfers[at]->poison_output();
+// Writes one output, once; the first to get one (late) takes the inputs of all.
+void Hub::Slot::give(Member& to, Delivery delivery) {
+  if (std::exchange(to.given, true)) return;
+  if (!agreed) {
+    to.transfer->poison_output();
     return;
   }
-  if (!slot.taken) {
-    slot.taken = true;
-    for (auto& transfer : slot.transfers) transfer->take_input();
+  if (inputs.empty()) {
+    for (const Member& member : members) inputs.push_back(member.transfer.get());
+    if (delivery == Delivery::kLate) {
+      for (const Member& member : members) member.transfer->take_input();
+    }
   }
-  std::vector<const Transfer*> members;
-  for (const auto& transfer : slot.transfers) members.push_back(transfer.get());
-  slot.transfers[at]->give_output(members);
+  to.transfer->give_output(inputs);
 }
 
 void Hub::wait(const Ticket& ticket) {
   if (!ticket.slot) return;
   Slot& slot = *ticket.slot;
-  const auto at = static_cast<std::size_t>(ticket.member);
-  const std::string& kind = slot.calls[at].kind;
-  while (slot.launched < slot.group.members.size()) {
+  Slot::Member& own = slot.members[static_cast<std::size_t>(ticket.member)];
+  while (slot.launched < slot.members.size()) {
     throw_if_stopped();
-    const Wake wake = scheduler_->park(ticket.rank, describe(slot, kind));
+    const Wake wake = scheduler_->park(ticket.rank, [&] { return describe(slot, own.call.kind); });
     if (wake != Wake::kGo) throw_if_stopped();
   }
-  tell(slot, ticket);
+  tell(ticket);
   scheduler_->yield(ticket.rank);
 }
 
 // Gives this rank its output, once, and records it.
-void Hub::tell(Slot& slot, const Ticket& ticket) {
-  const auto at = static_cast<std::size_t>(ticket.member);
-  give(slot, ticket.member);
-  if (slot.told[at]) return;
-  slot.told[at] = true;
-  recorder_->record(ticket.rank, Delivered{.process_group = slot.group.name,
-                                           .members = slot.group.members,
+void Hub::tell(const Ticket& ticket) {
+  Slot& slot = *ticket.slot;
+  Slot::Member& own = slot.members[static_cast<std::size_t>(ticket.member)];
+  slot.give(own, delivery_);
+  if (std::exchange(own.told, true)) return;
+  recorder_->record(ticket.rank, Delivered{.process_group = slot.group_name,
+                                           .members = slot.ranks,
                                            .sequence = slot.sequence,
-                                           .kind = slot.calls[at].kind,
-                                           .digest = slot.transfers[at]->output_digest()});
+                                           .kind = own.call.kind,
+                                           .digest = own.transfer->output_digest()});
 }
 
 bool Hub::is_complete(const Ticket& ticket) {
   if (!ticket.slot) return true;
   Slot& slot = *ticket.slot;
-  if (slot.launched < slot.group.members.size()) {
+  if (slot.launched < slot.members.size()) {
     throw_if_stopped();
     scheduler_->poll(ticket.rank);
-    if (slot.launched < slot.group.members.size()) return false;
+    if (slot.launched < slot.members.size()) return false;
   }
-  tell(slot, ticket);
+  tell(ticket);
   return true;
 }
 
@@ -176,7 +176,7 @@ void Hub::record_stuck(Wake reason, const std::vector<Scheduler::RankView>& rank
 namespace {
 
 std::string describe(const Hub::Slot& slot, const std::string& kind) {
-  return fmt::format("{} {} of group {}", kind, slot.sequence, slot.group.name);
+  return fmt::format("{} {} of group {}", kind, slot.sequence, slot.group_name);
 }
 
 }  // namespace

@@ -33,9 +33,10 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
+#include "harness/case/case.h"
 #include "harness/collective/scheduler.h"
 #include "harness/trace/recorder.h"
 
@@ -92,8 +93,7 @@ class Hub {
 
  private:
   void settle(Slot& slot);
-  void give(Slot& slot, int member);
-  void tell(Slot& slot, const Ticket& ticket);
+  void tell(const Ticket& ticket);
   void throw_if_stopped() const;
 
   const Delivery delivery_;
@@ -104,7 +104,12 @@ class Hub {
     std::vector<std::int64_t> next_sequence;  // by member
     std::map<std::int64_t, std::shared_ptr<Slot>> open;
   };
-  std::map<std::pair<std::string, std::vector<int>>, GroupState> groups_;  // by key and members
+  struct ByKeyAndMembers {  // a group may be renamed
+    bool operator()(const ProcessGroupId& a, const ProcessGroupId& b) const {
+      return std::tie(a.key, a.members) < std::tie(b.key, b.members);
+    }
+  };
+  std::map<ProcessGroupId, GroupState, ByKeyAndMembers> groups_;
 };
 
 }  // namespace shardfuzz

@@ -1,5 +1,3 @@
-#include "harness/collective/scheduler.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,9 +11,21 @@
 namespace shardfuzz {
 namespace {
 
+// What both implementations must do.
+class SchedulerTest : public testing::TestWithParam<RanksOn> {
+ protected:
+  static Ints order_of(Schedule schedule, int ranks, int turns);
+  static Ints mixed_run(Schedule schedule);
+};
+
+INSTANTIATE_TEST_SUITE_P(, SchedulerTest, testing::Values(RanksOn::kThreads, RanksOn::kFibers),
+                         [](const auto& test) {
+                           return test.param == RanksOn::kThreads ? "Threads" : "Fibers";
+                         });
+
 // The order in which ranks hold the baton when each yields `turns` times.
-Ints order_of(Schedule schedule, int ranks, int turns) {
-  World world({.ranks = ranks, .schedule = std::move(schedule)});
+Ints SchedulerTest::order_of(Schedule schedule, int ranks, int turns) {
+  World world({.ranks = ranks, .schedule = std::move(schedule), .on = GetParam()});
   Ints order;
   world.run([&](int rank) {
     for (int i = 0; i < turns; ++i) {
@@ -26,11 +36,11 @@ Ints order_of(Schedule schedule, int ranks, int turns) {
   return order;
 }
 
-TEST(Scheduler, RoundRobinTakesRanksInOrderFromRankZero) {
+TEST_P(SchedulerTest, RoundRobinTakesRanksInOrderFromRankZero) {
   EXPECT_EQ(order_of({}, 3, 3), (Ints{0, 1, 2, 0, 1, 2, 0, 1, 2}));
 }
 
-TEST(Scheduler, RandomOrderComesFromTheSeedAndGivesEachRankItsTurns) {
+TEST_P(SchedulerTest, RandomOrderComesFromTheSeedAndGivesEachRankItsTurns) {
   const auto order = [](std::uint64_t seed) {
     return order_of({.policy = SchedulePolicy::kRandom, .seed = seed}, 3, 20);
   };
@@ -49,7 +59,7 @@ Ints blocks_of(const Ints& order) {
   return blocks;
 }
 
-TEST(Scheduler, PriorityRunsTheHighestRankUntilItIsDone) {
+TEST_P(SchedulerTest, PriorityRunsTheHighestRankUntilItIsDone) {
   std::set<Ints> seen;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Ints blocks =
@@ -60,7 +70,7 @@ TEST(Scheduler, PriorityRunsTheHighestRankUntilItIsDone) {
   EXPECT_EQ(seen.size(), 6U) << "every order of three ranks is reached";
 }
 
-TEST(Scheduler, AChangePointLowersTheRunningRankBelowAllOthers) {
+TEST_P(SchedulerTest, AChangePointLowersTheRunningRankBelowAllOthers) {
   std::set<std::size_t> places;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Ints order =
@@ -77,7 +87,7 @@ TEST(Scheduler, AChangePointLowersTheRunningRankBelowAllOthers) {
   EXPECT_GT(places.size(), 5U) << "the place depends on the seed";
 }
 
-TEST(Scheduler, ThreePoliciesGiveThreeOrders) {
+TEST_P(SchedulerTest, ThreePoliciesGiveThreeOrders) {
   const auto order = [](SchedulePolicy policy) {
     return order_of({.policy = policy, .seed = 3}, 4, 10);
   };
@@ -86,20 +96,20 @@ TEST(Scheduler, ThreePoliciesGiveThreeOrders) {
   EXPECT_NE(order(SchedulePolicy::kRandom), order(SchedulePolicy::kPriority));
 }
 
-TEST(Scheduler, ADelayedRankIsPassedOverThatManyTimes) {
+TEST_P(SchedulerTest, ADelayedRankIsPassedOverThatManyTimes) {
   EXPECT_EQ(order_of({.delays = {3}}, 2, 4), (Ints{1, 1, 1, 0, 1, 0, 0, 0}));
 }
 
-TEST(Scheduler, DelaysNeverStopARunWhoseOtherRanksAreDone) {
+TEST_P(SchedulerTest, DelaysNeverStopARunWhoseOtherRanksAreDone) {
   EXPECT_EQ(order_of({.delays = {1000, 1000}}, 2, 2), (Ints{0, 1, 0, 1}));
 }
 
-TEST(Scheduler, AParkedRankGoesOnWhenItIsUnparked) {
-  World world({.ranks = 2});
+TEST_P(SchedulerTest, AParkedRankGoesOnWhenItIsUnparked) {
+  World world({.ranks = 2, .on = GetParam()});
   world.run([&](int rank) {
     if (rank == 0) {
       world.log(0, "parks");
-      EXPECT_EQ(world.scheduler.park(0, "news"), Wake::kGo);
+      EXPECT_EQ(world.scheduler.park(0, says("news")), Wake::kGo);
       world.log(0, "goes on");
     } else {
       world.scheduler.yield(1);
@@ -113,12 +123,12 @@ TEST(Scheduler, AParkedRankGoesOnWhenItIsUnparked) {
   EXPECT_TRUE(world.stops.empty());
 }
 
-TEST(Scheduler, AnUnparkBeforeTheParkIsNotRemembered) {
-  World world({.ranks = 2});
+TEST_P(SchedulerTest, AnUnparkBeforeTheParkIsNotRemembered) {
+  World world({.ranks = 2, .on = GetParam()});
   world.run([&](int rank) {
     if (rank == 0) {
       world.scheduler.yield(0);  // rank 1 unparks in the meantime
-      EXPECT_EQ(world.scheduler.park(0, "news"), Wake::kDeadlock);
+      EXPECT_EQ(world.scheduler.park(0, says("news")), Wake::kDeadlock);
     } else {
       world.scheduler.unpark(0);
     }
@@ -126,14 +136,15 @@ TEST(Scheduler, AnUnparkBeforeTheParkIsNotRemembered) {
   EXPECT_EQ(world.stops, (std::vector<Wake>{Wake::kDeadlock}));
 }
 
-TEST(Scheduler, ADeadlockIsKnownAtOnceAndUnwindsInRankOrder) {
-  World world({.ranks = 3});
+TEST_P(SchedulerTest, ADeadlockIsKnownAtOnceAndUnwindsInRankOrder) {
+  World world({.ranks = 3, .on = GetParam()});
   world.run([&](int rank) {
     if (rank == 2) return;  // done
-    const Wake wake = world.scheduler.park(rank, "thing " + std::to_string(rank));
+    const Wake wake = world.scheduler.park(rank, says("thing " + std::to_string(rank)));
     world.log(rank, wake == Wake::kDeadlock ? "deadlock" : "other");
     world.scheduler.yield(rank);  // does not hand over any more
-    world.log(rank, world.scheduler.park(rank, "again") == Wake::kDeadlock ? "at once" : "other");
+    world.log(rank,
+              world.scheduler.park(rank, says("again")) == Wake::kDeadlock ? "at once" : "other");
   });
   EXPECT_EQ(world.stops, (std::vector<Wake>{Wake::kDeadlock})) << "told once";
   EXPECT_EQ(world.lines, (Strings{"0 deadlock", "0 at once", "1 deadlock", "1 at once"}));
@@ -145,23 +156,25 @@ TEST(Scheduler, ADeadlockIsKnownAtOnceAndUnwindsInRankOrder) {
                 {0, "waits", "thing 0"}, {1, "waits", "thing 1"}, {2, "done", ""}}));
 }
 
-TEST(Scheduler, UnwindingFollowsRanksWhateverThePolicy) {
+TEST_P(SchedulerTest, UnwindingFollowsRanksWhateverThePolicy) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    World world({.ranks = 4, .schedule = {.policy = SchedulePolicy::kRandom, .seed = seed}});
+    World world({.ranks = 4,
+                 .schedule = {.policy = SchedulePolicy::kRandom, .seed = seed},
+                 .on = GetParam()});
     world.run([&](int rank) {
       if (rank == 1) return;
-      EXPECT_EQ(world.scheduler.park(rank, "nothing"), Wake::kDeadlock);
+      EXPECT_EQ(world.scheduler.park(rank, says("nothing")), Wake::kDeadlock);
       world.log(rank, "unwinds");
     });
     EXPECT_EQ(world.lines, (Strings{"0 unwinds", "2 unwinds", "3 unwinds"})) << "seed " << seed;
   }
 }
 
-TEST(Scheduler, ARankThatLeavesWhileAnotherIsParkedEndsTheWait) {
-  World world({.ranks = 2});
+TEST_P(SchedulerTest, ARankThatLeavesWhileAnotherIsParkedEndsTheWait) {
+  World world({.ranks = 2, .on = GetParam()});
   world.run([&](int rank) {
     if (rank == 0) {
-      EXPECT_EQ(world.scheduler.park(0, "rank 1"), Wake::kDeadlock);
+      EXPECT_EQ(world.scheduler.park(0, says("rank 1")), Wake::kDeadlock);
     } else {
       world.log(1, "leaves");
     }
@@ -169,17 +182,18 @@ TEST(Scheduler, ARankThatLeavesWhileAnotherIsParkedEndsTheWait) {
   EXPECT_EQ(world.stops, (std::vector<Wake>{Wake::kDeadlock}));
 }
 
-TEST(Scheduler, OneRankAloneThatParksIsADeadlock) {
-  World world({.ranks = 1});
-  world.run([&](int rank) { EXPECT_EQ(world.scheduler.park(rank, "nobody"), Wake::kDeadlock); });
+TEST_P(SchedulerTest, OneRankAloneThatParksIsADeadlock) {
+  World world({.ranks = 1, .on = GetParam()});
+  world.run(
+      [&](int rank) { EXPECT_EQ(world.scheduler.park(rank, says("nobody")), Wake::kDeadlock); });
   EXPECT_EQ(world.stops.size(), 1U);
 }
 
-TEST(Scheduler, TheStepBoundEndsARunThatOnlyHandsOver) {
-  World world({.ranks = 3, .max_hand_overs = 10});
+TEST_P(SchedulerTest, TheStepBoundEndsARunThatOnlyHandsOver) {
+  World world({.ranks = 3, .max_hand_overs = 10, .on = GetParam()});
   world.run([&](int rank) {
     if (rank == 0) {
-      EXPECT_EQ(world.scheduler.park(0, "never"), Wake::kStepBound);
+      EXPECT_EQ(world.scheduler.park(0, says("never")), Wake::kStepBound);
       return;
     }
     while (!world.scheduler.stopped()) world.scheduler.yield(rank);
@@ -193,11 +207,12 @@ TEST(Scheduler, TheStepBoundEndsARunThatOnlyHandsOver) {
   EXPECT_LE(world.scheduler.hand_overs(), 10 + 3 + 1) << "the bound, one each to unwind";
 }
 
-TEST(Scheduler, APollingRankDoesNotKeepTheBatonUnderPriorities) {
+TEST_P(SchedulerTest, APollingRankDoesNotKeepTheBatonUnderPriorities) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     World world({.ranks = 2,
                  .schedule = {.policy = SchedulePolicy::kPriority, .seed = seed},
-                 .max_hand_overs = 50});
+                 .max_hand_overs = 50,
+                 .on = GetParam()});
     bool there = false;
     world.run([&](int rank) {
       if (rank == 0) {
@@ -212,8 +227,8 @@ TEST(Scheduler, APollingRankDoesNotKeepTheBatonUnderPriorities) {
 }
 
 // Ranks that yield, park and wake each other by a program of their own random numbers.
-Ints mixed_run(Schedule schedule) {
-  World world({.ranks = 4, .schedule = std::move(schedule)});
+Ints SchedulerTest::mixed_run(Schedule schedule) {
+  World world({.ranks = 4, .schedule = std::move(schedule), .on = GetParam()});
   Ints order;
   std::vector<bool> parked(4);
   world.run([&](int rank) {
@@ -227,7 +242,7 @@ Ints mixed_run(Schedule schedule) {
       }
       if (random.chance(40)) {
         parked[static_cast<std::size_t>(rank)] = true;
-        if (world.scheduler.park(rank, "a turn") != Wake::kGo) order.push_back(100 + rank);
+        if (world.scheduler.park(rank, says("a turn")) != Wake::kGo) order.push_back(100 + rank);
       } else {
         world.scheduler.yield(rank);
       }
@@ -237,7 +252,7 @@ Ints mixed_run(Schedule schedule) {
   return order;
 }
 
-TEST(Scheduler, TheSameScheduleGivesTheSameOrderFiftyTimesUnderLoad) {
+TEST_P(SchedulerTest, TheSameScheduleGivesTheSameOrderFiftyTimesUnderLoad) {
   std::atomic<bool> end{false};
   std::vector<std::thread> load;
   for (int i = 0; i < 4; ++i) {
@@ -262,11 +277,56 @@ TEST(Scheduler, TheSameScheduleGivesTheSameOrderFiftyTimesUnderLoad) {
   for (std::thread& thread : load) thread.join();
 }
 
-TEST(SchedulerDeathTest, ARankThatEntersTwiceIsABug) {
+TEST_P(SchedulerTest, WhatARankWaitsForIsAskedOnlyWhereTheRunStops) {
+  World world({.ranks = 2, .on = GetParam()});
+  Strings asked;
+  const auto park = [&](int rank, const std::string& what) {
+    return world.scheduler.park(rank, [&] {
+      asked.push_back(what);
+      return what;
+    });
+  };
+  world.run([&](int rank) {
+    EXPECT_EQ(rank == 0 ? park(0, "rank 1") : Wake::kGo, Wake::kGo);
+    world.scheduler.unpark(0);
+    EXPECT_TRUE(asked.empty());
+    EXPECT_EQ(park(rank, "nobody " + std::to_string(rank)), Wake::kDeadlock);
+    EXPECT_EQ(park(rank, "after the stop"), Wake::kDeadlock);
+  });
+  EXPECT_EQ(asked, (Strings{"nobody 0", "nobody 1"}));
+}
+
+TEST_P(SchedulerTest, ARankThatWasUnparkedButHasNotRunIsToldOfTheStop) {
+  World world({.ranks = 2, .max_hand_overs = 2, .on = GetParam()});
+  world.run([&](int rank) {
+    if (rank == 0) {
+      EXPECT_EQ(world.scheduler.park(0, says("rank 1")), Wake::kStepBound);
+    } else {
+      world.scheduler.yield(1);  // the second hand-over: nobody else can run
+      world.scheduler.unpark(0);
+      world.scheduler.yield(1);
+    }
+  });
+  EXPECT_EQ(world.stops, (std::vector<Wake>{Wake::kStepBound}));
+}
+
+using SchedulerDeathTest = SchedulerTest;
+
+INSTANTIATE_TEST_SUITE_P(, SchedulerDeathTest,
+                         testing::Values(RanksOn::kThreads, RanksOn::kFibers));
+
+TEST_P(SchedulerDeathTest, HandingOverForARankThatDoesNotRunIsABug) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  World world({.ranks = 2, .on = GetParam()});
+  EXPECT_DEATH(world.run([&](int rank) { world.scheduler.yield(1 - rank); }),
+               "rank 1 does not hold the baton");
+}
+
+TEST(ThreadSchedulerDeathTest, ARankThatEntersTwiceIsABug) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
-        Scheduler scheduler(1, {}, [](Wake, const std::vector<Scheduler::RankView>&) {});
+        ThreadScheduler scheduler(1, {}, [](Wake, const std::vector<Scheduler::RankView>&) {});
         scheduler.enter(0);
         scheduler.enter(0);
       },

@@ -9,9 +9,9 @@
 // 1/n first, as NCCL does; PREMUL_SUM multiplies by the factor first. NCCL's order is unspecified,
 // so only integer data on a power-of-two group compares bitwise with it.
 //
-// Thread rule: created and called on rank threads (scheduler.h). The run whose hub is used is set
-// by set_current_hub; process groups outlive runs, so that they need not be made again for each
-// case.
+// Thread rule: created and called by the rank that holds the baton (scheduler.h). The run whose hub
+// is used is set by set_current_hub; process groups outlive runs, so that they need not be made
+// again for each case.
 #pragma once
 
 #include <string>

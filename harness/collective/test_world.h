@@ -1,7 +1,8 @@
-// A world of simulated ranks for tests: real threads, a scheduler, a hub and fake buffers of ints.
+// A world of simulated ranks for tests: ranks on threads or fibers, a scheduler, a hub and fake
+// buffers of ints.
 //
-// Guarantees: `body` runs once for each rank between enter() and leave(), whatever it throws; the
-// threads start in reverse rank order, so that a test cannot pass by luck of thread start-up.
+// Guarantees: `body` runs once for each rank, whatever it throws; threads start in reverse rank
+// order, so that a test cannot pass by luck of thread start-up.
 // Use:  World world({.ranks = 2});  world.run([&](int rank) { world.log(rank, "here"); });
 #pragma once
 
@@ -13,8 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "harness/collective/fiber_scheduler.h"
 #include "harness/collective/hub.h"
-#include "harness/collective/scheduler.h"
+#include "harness/collective/thread_scheduler.h"
 #include "harness/trace/recorder.h"
 
 namespace shardfuzz {
@@ -27,6 +29,13 @@ inline std::string text_of(const Ints& values) {
   for (const int value : values) text += (text.empty() ? "" : " ") + std::to_string(value);
   return text;
 }
+
+// What a rank that parks says it waits for.
+inline Scheduler::WaitsFor says(std::string text) {
+  return [text = std::move(text)] { return text; };
+}
+
+enum class RanksOn { kThreads, kFibers };
 
 inline constexpr int kPoison = -1;
 
@@ -79,35 +88,45 @@ class World {
     int ranks = 2;
     Schedule schedule;
     int max_hand_overs = kMaxHandOvers;
+    RanksOn on = RanksOn::kThreads;
   };
 
   explicit World(Options options)
       : recorder(options.ranks),
         hub(options.ranks, options.schedule.delivery, &recorder),
-        scheduler(
-            options.ranks, options.schedule,
-            [this](Wake reason, const std::vector<Scheduler::RankView>& ranks) {
-              stops.push_back(reason);
-              hub.record_stuck(reason, ranks);
-            },
-            options.max_hand_overs),
-        ranks_(options.ranks) {
+        ranks_(options.ranks),
+        threads_(options.on == RanksOn::kThreads
+                     ? std::make_unique<ThreadScheduler>(options.ranks, options.schedule, on_stop(),
+                                                         options.max_hand_overs)
+                     : nullptr),
+        fibers_(options.on == RanksOn::kFibers
+                    ? std::make_unique<FiberScheduler>(&stacks_, options.ranks, options.schedule,
+                                                       on_stop(), options.max_hand_overs)
+                    : nullptr),
+        scheduler(threads_ ? static_cast<Scheduler&>(*threads_) : *fibers_) {
     hub.set_scheduler(&scheduler);
     for (int rank = 0; rank < ranks_; ++rank) all.members.push_back(rank);
   }
 
   void run(const std::function<void(int)>& body) {
+    const auto guarded = [&](int rank) {
+      try {
+        body(rank);
+      } catch (const std::exception& error) {
+        log(rank, std::string("throws ") + error.what());
+        hub.note_raised(rank);
+      }
+    };
+    if (fibers_) {
+      fibers_->run(guarded);
+      return;
+    }
     std::vector<std::thread> threads;
     for (int rank = ranks_; rank-- > 0;) {
       threads.emplace_back([&, rank] {
-        scheduler.enter(rank);
-        try {
-          body(rank);
-        } catch (const std::exception& error) {
-          log(rank, std::string("throws ") + error.what());
-          hub.note_raised(rank);
-        }
-        scheduler.leave(rank);
+        threads_->enter(rank);
+        guarded(rank);
+        threads_->leave(rank);
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -130,13 +149,25 @@ class World {
 
   Recorder recorder;
   Hub hub;
-  Scheduler scheduler;
   ProcessGroupId all{.key = "all", .name = "shard"};
   Strings lines;
   std::vector<Wake> stops;
 
  private:
+  Scheduler::OnStop on_stop() {
+    return [this](Wake reason, const std::vector<Scheduler::RankView>& ranks) {
+      stops.push_back(reason);
+      hub.record_stuck(reason, ranks);
+    };
+  }
+
   int ranks_;
+  FiberStacks stacks_;
+  std::unique_ptr<ThreadScheduler> threads_;  // one of the two
+  std::unique_ptr<FiberScheduler> fibers_;
+
+ public:
+  Scheduler& scheduler;
 };
 
 }  // namespace shardfuzz

@@ -2,11 +2,11 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <algorithm>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "harness/base/check.h"
+#include "harness/collective/fiber_scheduler.h"
 #include "harness/collective/hub.h"
 #include "harness/native/program.h"
 #include "harness/native/py_error.h"
@@ -66,6 +66,7 @@ class Rank {
 
 struct NativeTarget::State {
   Planted planted;
+  FiberStacks stacks;
 };
 
 NativeTarget::NativeTarget(Planted planted) : state_(std::make_unique<State>()) {
@@ -80,25 +81,17 @@ Trace NativeTarget::run(const Case& c) {
   const int world_size = c.mesh.world_size();
   Recorder recorder(world_size);
   Hub hub(world_size, c.schedule.delivery, &recorder);
-  Scheduler scheduler(world_size, c.schedule,
-                      [&](Wake reason, const std::vector<Scheduler::RankView>& ranks) {
-                        hub.record_stuck(reason, ranks);
-                      });
+  FiberScheduler scheduler(&state_->stacks, world_size, c.schedule,
+                           [&](Wake reason, const std::vector<Scheduler::RankView>& ranks) {
+                             hub.record_stuck(reason, ranks);
+                           });
   hub.set_scheduler(&scheduler);
   FullData data(c);
   std::vector<std::unique_ptr<Rank>> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
     ranks.push_back(std::make_unique<Rank>(c, rank, &data, &hub, &recorder, state_->planted));
   }
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world_size; ++rank) {
-    threads.emplace_back([&, rank] {
-      scheduler.enter(rank);
-      ranks[static_cast<std::size_t>(rank)]->run();
-      scheduler.leave(rank);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  scheduler.run([&](int rank) { ranks[static_cast<std::size_t>(rank)]->run(); });
 
   const bool any_failed =
       std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank->failed(); });

@@ -9,8 +9,8 @@
 
 #include "harness/case/case_json.h"
 #include "harness/collective/hub.h"
-#include "harness/collective/scheduler.h"
 #include "harness/collective/sim_backend.h"
+#include "harness/collective/thread_scheduler.h"
 #include "harness/real/fp8/kernels.h"
 #include "harness/real/native_module.h"
 #include "harness/real/operator_watch.h"
@@ -141,10 +141,10 @@ std::string RealTarget::run(const Case& c, bool shortcuts) {
   const int world_size = c.mesh.world_size();
   Recorder recorder(world_size);
   Hub hub(world_size, c.schedule.delivery, &recorder);
-  Scheduler scheduler(world_size, c.schedule,
-                      [&](Wake reason, const std::vector<Scheduler::RankView>& ranks) {
-                        hub.record_stuck(reason, ranks);
-                      });
+  ThreadScheduler scheduler(world_size, c.schedule,
+                            [&](Wake reason, const std::vector<Scheduler::RankView>& ranks) {
+                              hub.record_stuck(reason, ranks);
+                            });
   hub.set_scheduler(&scheduler);
   set_current_hub(&hub);
   set_current_run({.recorder = &recorder, .hub = &hub});
