@@ -14,10 +14,9 @@ const at::Tensor& FullData::of(const GroupSpec& group, const ParamSpec& param) {
   const std::string key = param.tied_to.empty() ? group.name + "." + param.name : param.tied_to;
   at::Tensor& made = by_key_[key];
   if (made.defined()) return made;
-  constexpr int kRange = 8;
   const at::Tensor values = empty(param.shape, c10::ScalarType::Float);
-  fill_data(static_cast<float*>(values.mutable_data_ptr()), values.numel(), case_.seed, key, kRange,
-            case_.batch.values == DataKind::kInteger);
+  fill_data(static_cast<float*>(values.mutable_data_ptr()), values.numel(), case_.seed, key,
+            kWeightRange, case_.batch.values == DataKind::kInteger);
   made = to_dtype(values, scalar_type_of(param.dtype));
   return made;
 }

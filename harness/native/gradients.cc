@@ -24,7 +24,7 @@ bool is_empty_expert(const Case& c, std::int64_t expert) {
 
 std::vector<float> filled(const Case& c, const std::string& place, std::int64_t count) {
   std::vector<float> data(static_cast<std::size_t>(count));
-  fill_data(data.data(), count, c.seed, place, 1, c.batch.values == DataKind::kInteger);
+  fill_data(data.data(), count, c.seed, place, kInputRange, c.batch.values == DataKind::kInteger);
   return data;
 }
 
@@ -64,7 +64,16 @@ at::Tensor output_gradient(const Case& c, const GroupSpec& group, const at::Tens
   return to_dtype(gradient, output_dtype);
 }
 
+// GCC makes a version for each instruction set and chooses at start-up. The sums are exact.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define SHARDFUZZ_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define SHARDFUZZ_VECTOR_CLONES
+#endif
+
 // gradient[n][k] += sum over the rows of g[m][n] * x[m][k]
+SHARDFUZZ_VECTOR_CLONES
 void add_outer_products(float* gradient, const float* g, const float* x, std::int64_t rows,
                         std::int64_t out_features, std::int64_t in_features) {
   for (std::int64_t m = 0; m < rows; ++m) {
@@ -195,6 +204,8 @@ bool is_fp8_product(const ParamSpec& param) {
   return param.call == CallPath::kGroupedMm && has_hooks(*weight_kind(param.pack, param.hook));
 }
 
+namespace {
+
 at::Tensor gradient_of(const Case& c, const Use& use, const LossPlace& place,
                        c10::ScalarType dtype) {
   const ParamSpec& param = c.groups[use.group].params[use.param];
@@ -220,6 +231,14 @@ at::Tensor gradient_of(const Case& c, const Use& use, const LossPlace& place,
     to += out_features * in_features;
   }
   return to_dtype(sum, dtype);
+}
+
+}  // namespace
+
+const at::Tensor& Gradients::of(const Use& use, const LossPlace& place, c10::ScalarType dtype) {
+  at::Tensor& known = known_[{place.rank, place.step, place.micro, use.group, use.param, dtype}];
+  if (!known.defined()) known = gradient_of(case_, use, place, dtype);
+  return known;
 }
 
 }  // namespace shardfuzz::native

@@ -10,6 +10,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
+#include <tuple>
+#include <vector>
+
 #include "harness/case/case.h"
 
 namespace shardfuzz::native {
@@ -25,9 +29,19 @@ struct LossPlace {
   int rank = 0, step = 0, micro = 0;
 };
 
-// The gradient of use.param, in `dtype` (that of the parameter as it was used).
-at::Tensor gradient_of(const Case& c, const Use& use, const LossPlace& place,
-                       c10::ScalarType dtype);
+// The gradients of one run of a case: each is computed once and shared, by the ranks' programs and
+// by the reference, since it is a function of the case alone. Nobody may change what it gives.
+class Gradients {
+ public:
+  explicit Gradients(const Case& c) : case_(c) {}
+  // The gradient of use.param, in `dtype` (that of the parameter as it was used).
+  const at::Tensor& of(const Use& use, const LossPlace& place, c10::ScalarType dtype);
+
+ private:
+  using Key = std::tuple<int, int, int, std::size_t, std::size_t, c10::ScalarType>;
+  const Case& case_;
+  std::map<Key, at::Tensor> known_;
+};
 
 // Rows of x for each expert (one entry for a linear layer).
 std::vector<std::int64_t> expert_rows(const Case& c, const ParamSpec& param, int rank);

@@ -22,12 +22,13 @@ constexpr std::string_view kStuckText = "shardfuzz: no rank can go on";
 // One rank's run: what it raises is an event, as in the Python rank program.
 class Rank {
  public:
-  Rank(const Case& c, int rank, FullData* data, Hub* hub, Recorder* recorder,
+  Rank(const Case& c, int rank, FullData* data, Gradients* gradients, Hub* hub, Recorder* recorder,
        const Planted& planted)
       : comm_(c.mesh, rank, hub),
         observer_(rank, recorder),
         hub_(hub),
-        program_(std::make_unique<RankProgram>(c, rank, data, &comm_, &observer_, planted)) {}
+        program_(
+            std::make_unique<RankProgram>(c, rank, data, gradients, &comm_, &observer_, planted)) {}
 
   void run() {
     try {
@@ -87,9 +88,11 @@ Trace NativeTarget::run(const Case& c) {
                            });
   hub.set_scheduler(&scheduler);
   FullData data(c);
+  Gradients gradients(c);
   std::vector<std::unique_ptr<Rank>> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
-    ranks.push_back(std::make_unique<Rank>(c, rank, &data, &hub, &recorder, state_->planted));
+    ranks.push_back(
+        std::make_unique<Rank>(c, rank, &data, &gradients, &hub, &recorder, state_->planted));
   }
   scheduler.run([&](int rank) { ranks[static_cast<std::size_t>(rank)]->run(); });
 
@@ -98,7 +101,7 @@ Trace NativeTarget::run(const Case& c) {
   if (!any_failed) {
     std::vector<std::unique_ptr<RankProgram>> programs;
     for (const auto& rank : ranks) programs.push_back(rank->take_program());
-    check_reference(c, programs, &recorder);
+    check_reference(c, programs, &gradients, &recorder);
   }
   return {.world_size = world_size, .mesh = c.mesh.shape, .events = recorder.take_events()};
 }

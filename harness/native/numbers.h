@@ -21,6 +21,9 @@ void add(void* to, const void* from, ScalarType dtype, std::int64_t count, float
 // to[i] = to[i] * factor (also from to[i] = from[i] * factor with convert's rules for one dtype).
 void multiply(void* to, ScalarType dtype, std::int64_t count, double factor);
 void divide(void* to, ScalarType dtype, std::int64_t count, double factor);
+// total[i] += from[i], or its magnitude.
+void add_to_doubles(double* total, const void* from, ScalarType dtype, std::int64_t count,
+                    bool absolute);
 // NaNs among the elements; 0 for dtypes without.
 std::int64_t count_nans(const void* data, ScalarType dtype, std::int64_t count);
 // Element i as a double.

@@ -80,7 +80,10 @@ void Observer::pre_all_gather(FsdpParam& param, const std::vector<at::Tensor>& i
   if (!post_forward) {
     const auto dim = static_cast<std::size_t>(param.shard_dim);
     const std::int64_t rows = param.sharded_size[dim];
-    if (inputs[0].size(param.shard_dim) >= rows) {
+    const std::int64_t sent = inputs[0].size(param.shard_dim);
+    if (sent == rows) {
+      event.rows_digest = event.inputs[0].digest;
+    } else if (sent > rows) {
       event.rows_digest = digest(narrow_copy(inputs[0], dim, 0, rows));
     }
     event.local_digest = digest(to_dtype(param.sharded_param, inputs[0].scalar_type()));

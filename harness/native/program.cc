@@ -22,9 +22,15 @@ at::Tensor copy_of(const at::Tensor& tensor) {
   return made;
 }
 
-RankProgram::RankProgram(const Case& c, int rank, FullData* data, Comm* comm, Observer* observer,
-                         const Planted& planted)
-    : case_(c), rank_(rank), data_(data), comm_(comm), observer_(observer), planted_(planted) {}
+RankProgram::RankProgram(const Case& c, int rank, FullData* data, Gradients* gradients, Comm* comm,
+                         Observer* observer, const Planted& planted)
+    : case_(c),
+      rank_(rank),
+      data_(data),
+      gradients_(gradients),
+      comm_(comm),
+      observer_(observer),
+      planted_(planted) {}
 
 void RankProgram::build() {
   model_ = std::make_unique<FsdpModel>(case_, *data_, comm_, observer_, planted_);
@@ -173,7 +179,7 @@ void RankProgram::backward() {
                                .shape = present ? param->grad.sizes().vec() : Shape(),
                                .digest = present ? digest(kept[param->key()]) : ""});
   }
-  gradients.push_back(std::move(kept));
+  sharded_gradients.push_back(std::move(kept));
 }
 
 // autograd runs the ready node that was made last first. The root's last nodes copy its outputs, so
@@ -218,8 +224,8 @@ void RankProgram::add_gradients(std::size_t state, const Loss& loss) {
     check_tokens(case_.groups[state].params[use.param]);
     if (!loss.requires_grad[i]) continue;
     FsdpParam* param = model_->find(state, case_.groups[state].params[use.param].name);
-    param->accumulate_gradient(gradient_of(
-        case_, use, {.rank = rank_, .step = run.step, .micro = run.micro}, loss.dtypes[i]));
+    param->accumulate_gradient(
+        gradients_->of(use, {.rank = rank_, .step = run.step, .micro = run.micro}, loss.dtypes[i]));
   }
 }
 

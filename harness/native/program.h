@@ -37,14 +37,14 @@ struct FullRun {
 
 class RankProgram {
  public:
-  RankProgram(const Case& c, int rank, FullData* data, Comm* comm, Observer* observer,
-              const Planted& planted);
+  RankProgram(const Case& c, int rank, FullData* data, Gradients* gradients, Comm* comm,
+              Observer* observer, const Planted& planted);
 
   // Raises what the code under test would (PyError, c10::Error).
   void run();
 
   std::vector<ForwardRun> forwards;
-  std::vector<ByKey> gradients;  // sharded gradients after each backward
+  std::vector<ByKey> sharded_gradients;  // after each backward
   std::vector<OptimizerRun> updates;
   std::vector<FullRun> fulls;
   [[nodiscard]] const FsdpModel* model() const { return model_.get(); }
@@ -78,6 +78,7 @@ class RankProgram {
   const Case& case_;
   int rank_;
   FullData* data_;
+  Gradients* gradients_;
   Comm* comm_;
   Observer* observer_;
   const Planted& planted_;

@@ -17,6 +17,6 @@ namespace shardfuzz::native {
 
 // No rank may have raised.
 void check_reference(const Case& c, const std::vector<std::unique_ptr<RankProgram>>& programs,
-                     Recorder* recorder);
+                     Gradients* gradients, Recorder* recorder);
 
 }  // namespace shardfuzz::native

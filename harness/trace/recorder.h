@@ -19,7 +19,10 @@ inline constexpr std::int64_t kMaxEvents = 1'000'000;
 
 class Recorder {
  public:
-  explicit Recorder(int world_size) : places_(static_cast<std::size_t>(world_size)) {}
+  explicit Recorder(int world_size) : places_(static_cast<std::size_t>(world_size)) {
+    constexpr std::size_t kFewEvents = 256;
+    events_.reserve(kFewEvents);
+  }
 
   void set_place(int rank, int step, int operation, std::string phase) {
     places_.at(static_cast<std::size_t>(rank)) = {step, operation, std::move(phase)};
