@@ -106,7 +106,8 @@ prepare_options() {
 
 # Fuzzing and replaying need neither clang nor RapidCheck nor GoogleTest.
 packages_of() {
-  local list=(g++ cmake ninja-build ccache libfmt-dev nlohmann-json3-dev libcli11-dev)
+  local list=(g++ cmake ninja-build ccache libfmt-dev nlohmann-json3-dev libcli11-dev
+    libtcmalloc-minimal4)
   if [[ -z ${SHARDFUZZ_PYTHON:-} && -z ${SHARDFUZZ_BASE_PYTHON:-} ]]; then
     list+=(python3-dev python3-venv)
   fi

@@ -208,7 +208,9 @@ void ReferenceRun::add_gradients(const Loss& loss) {
   for (int rank = 0; rank < world_; ++rank) {
     const ForwardRun& run = programs_[static_cast<std::size_t>(rank)]->forwards[loss.forward];
     std::map<std::string, at::Tensor> of_rank;
-    for (const Use& use : run.uses) {
+    // autograd adds the gradients of several uses as they come: the last use first.
+    for (auto it = run.uses.rbegin(); it != run.uses.rend(); ++it) {
+      const Use& use = *it;
       const GroupSpec& group = case_.groups[use.group];
       const std::string leaf = leaf_of(group.name + "." + group.params[use.param].name);
       if (!loss.required.at(leaf)) continue;
