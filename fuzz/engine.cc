@@ -46,10 +46,14 @@ class Run {
   Result<EngineResult> go() {
     if (Status made = make_writable_folder(options_.output_folder); !made) return made.error();
     load_earlier();
+    if (options_.explorer != nullptr) {
+      if (Status started = options_.explorer->start(); !started) return started.error();
+    }
     while (!is_over()) {
       if (Status status = feed(); !status) return status.error();
       if (Status status = collect(); !status) return status.error();
-      if (!to_shrink_.empty() || !to_compare_.empty()) {
+      if (Status status = look_at_explorer(); !status) return status.error();
+      if (!to_shrink_.empty() || !to_compare_.empty() || !to_confirm_.empty()) {
         if (Status status = settle(); !status) return status.error();
       }
     }
@@ -89,7 +93,7 @@ class Run {
 
   Status feed() {
     while (!limit_reached() && runner_.pending_count() < kInFlight && to_shrink_.empty() &&
-           next_case_ - next_handled_ < kHeldMax) {
+           to_confirm_.empty() && next_case_ - next_handled_ < kHeldMax) {
       const std::int64_t number = next_case_++;
       Case c = numbered_case(series_, number);
       if (const Status valid = validate(c); !valid) {
@@ -101,6 +105,40 @@ class Run {
       if (Status sent = runner_.submit(id_of(number, Purpose::kFirst), c); !sent) return sent;
     }
     return Done{};
+  }
+
+  // At fixed numbers of cases, so that it does not matter how fast the explorer is.
+  Status look_at_explorer() {
+    if (options_.explorer == nullptr || explorer_is_done_) return Done{};
+    if (next_handled_ < kCasesPerRange * (1 + ranges_taken_)) return Done{};
+    const auto answer = options_.explorer->take();
+    if (!answer) return options_.is_interrupted() ? Status(Done{}) : Status(answer.error());
+    ++ranges_taken_;
+    result_.stats.explored += answer->cases;
+    if (answer->cases == 0) {  // packs that the twin has not
+      explorer_is_done_ = true;
+      return Done{};
+    }
+    for (const ExploreAnswer::Failure& failure : answer->failures) {
+      if (seen_.count(failure.signature) == 0 && explored_.insert(failure.signature).second) {
+        to_confirm_.push_back(failure);
+      }
+    }
+    return options_.explorer->start();
+  }
+
+  // What failed on the native target, on the real one.
+  Status confirm(const ExploreAnswer::Failure& failure) {
+    if (seen_.count(failure.signature) != 0) return Done{};
+    const Case c = options_.explorer->case_of(failure.number);
+    const auto evaluated = runner_.evaluate(c);
+    if (!evaluated) return evaluated.error();
+    if (evaluated->verdict.kind == VerdictKind::kError) return Done{};  // interrupted, or ours
+    const bool same = evaluated->verdict.signature == failure.signature;
+    ++(same ? result_.stats.confirmed : result_.stats.not_confirmed);
+    const bool is_new = evaluated->verdict.kind == VerdictKind::kFail &&
+                        seen_.count(evaluated->verdict.signature) == 0;
+    return is_new ? note_failure(c, *evaluated, next_handled_) : Done{};
   }
 
   enum class Purpose : std::uint64_t { kFirst = 0, kRepeat = 1 };
@@ -246,6 +284,11 @@ class Run {
       if (Status status = collect(); !status) return status;
       if (options_.is_interrupted()) return Done{};
     }
+    while (!to_confirm_.empty() && !is_stopping()) {
+      const ExploreAnswer::Failure failure = to_confirm_.front();
+      to_confirm_.pop_front();
+      if (Status confirmed = confirm(failure); !confirmed) return confirmed;
+    }
     while (!to_compare_.empty() && !is_stopping()) {
       const auto [number, c] = std::move(to_compare_.front());
       to_compare_.pop_front();
@@ -315,7 +358,8 @@ class Run {
     return Done{};
   }
 
-  static constexpr std::size_t kInFlight = 4;  // enough to keep two workers busy
+  static constexpr std::int64_t kCasesPerRange = 32;  // of the real target, for one explored range
+  static constexpr std::size_t kInFlight = 4;         // enough to keep two workers busy
   // Cases that are ahead of one that has not come back: it may be a hang of a minute.
   static constexpr std::int64_t kHeldMax = 256;
 
@@ -329,6 +373,10 @@ class Run {
   std::map<std::int64_t, std::optional<Runner::Finished>>
       held_;  // finished, but not their turn yet
   std::set<std::string> seen_;
+  std::set<std::string> explored_;  // signatures that the native target showed
+  std::deque<ExploreAnswer::Failure> to_confirm_;
+  std::int64_t ranges_taken_ = 0;
+  bool explorer_is_done_ = false;
   std::map<std::int64_t, Trace> first_traces_;
   struct ToShrink {
     std::size_t index;

@@ -5,7 +5,9 @@
 // bounds in seconds can make a difference); a failure's file is on disk before it is minimized and
 // is replaced when that is done, so an interrupt at any time loses nothing; one file for each
 // signature; failures that are in the output folder already are not reported again (a run can be
-// resumed). A file that cannot be written ends the run with an Error. Failing cases and 1 % of the
+// resumed). With an explorer, ranges of a second series of cases run on the native target beside
+// the real one's; a signature that is new there is run on the real target and reported only if that
+// fails too. A file that cannot be written ends the run with an Error. Failing cases and 1 % of the
 // passing ones are run twice (P11); about 1 % of the passing ones are compared over meshes (P12).
 // Refused: more than kMaxSignatures signatures in a run (it stops and says so).
 #pragma once
@@ -17,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/explorer.h"
 #include "fuzz/generator.h"
 #include "fuzz/runner.h"
 
@@ -37,6 +40,9 @@ struct EngineOptions {
   int minimize_evaluations = 400;
   double minimize_seconds = 60;
   std::string command;  // for the origin of found cases
+  // Mixed engine: this explores the same kind of cases on the native target, and the real one runs
+  // what fails there. Null: only the real target's own cases.
+  Explorer* explorer = nullptr;
 };
 
 struct Failure {
@@ -52,6 +58,9 @@ struct Failure {
 struct EngineStats {
   std::int64_t cases = 0, ranks = 0, passed = 0, failed = 0, refused = 0, invalid = 0, errors = 0;
   std::int64_t repeated = 0, mesh_relations = 0, lost_workers = 0, minimizer_evaluations = 0;
+  std::int64_t explored = 0;       // cases that the native target ran
+  std::int64_t confirmed = 0;      // of those that failed there, on the real one with the signature
+  std::int64_t not_confirmed = 0;  // with another: the twin is wrong, see `shardfuzz twin`
   double seconds = 0;
   std::string first_error;
 };

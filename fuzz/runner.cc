@@ -24,31 +24,6 @@ constexpr std::size_t kPackNameMax = 40;
 // One case in this many is run without shortcuts.
 constexpr std::uint64_t kUnaidedOneIn = 8;
 
-PoolOptions pool_options(const RunnerOptions& options) {
-  PoolOptions pool;
-  pool.worker.argv = {options.worker};
-  if (options.target == Target::kNative) {
-    if (!options.planted.empty())
-      pool.worker.argv.insert(pool.worker.argv.end(), {"--planted", options.planted});
-  } else {
-    pool.worker.argv.insert(pool.worker.argv.end(),
-                            {"--python", options.python, "--home", options.home});
-  }
-  for (const std::string& file : options.pack_files) {
-    pool.worker.argv.push_back("--pack");
-    pool.worker.argv.push_back(file);
-  }
-  pool.worker.memory_bytes_max = options.memory_mib_max << 20;
-  pool.worker.hang_signal = SIGUSR1;
-  pool.worker_count = options.worker_count;
-  pool.replace_at_once = true;  // a start takes seconds
-  pool.request_timeout = std::chrono::seconds(options.timeout_s);
-  pool.is_interrupted = options.is_interrupted;
-  // Worlds and process groups are kept for the life of a worker; this bounds what they add up to.
-  pool.rss_bytes_soft_max = (options.memory_mib_max << 20) * 3 / 4;
-  return pool;
-}
-
 LostProcess lost_process(const Lost& lost) {
   LostProcess process{.what = "crash", .reason = lost.what, .place = lost.last_words};
   if (process.place.empty()) process.place = lost.last_place;
@@ -135,6 +110,31 @@ Result<PackInfo> pack_from(const nlohmann::json& json) {
 }
 
 }  // namespace
+
+PoolOptions pool_options(const RunnerOptions& options) {
+  PoolOptions pool;
+  pool.worker.argv = {options.worker};
+  if (options.target == Target::kNative) {
+    if (!options.planted.empty())
+      pool.worker.argv.insert(pool.worker.argv.end(), {"--planted", options.planted});
+  } else {
+    pool.worker.argv.insert(pool.worker.argv.end(),
+                            {"--python", options.python, "--home", options.home});
+  }
+  for (const std::string& file : options.pack_files) {
+    pool.worker.argv.push_back("--pack");
+    pool.worker.argv.push_back(file);
+  }
+  pool.worker.memory_bytes_max = options.memory_mib_max << 20;
+  pool.worker.hang_signal = SIGUSR1;
+  pool.worker_count = options.worker_count;
+  pool.replace_at_once = true;  // a start takes seconds
+  pool.request_timeout = std::chrono::seconds(options.timeout_s);
+  pool.is_interrupted = options.is_interrupted;
+  // Worlds and process groups are kept for the life of a worker; this bounds what they add up to.
+  pool.rss_bytes_soft_max = (options.memory_mib_max << 20) * 3 / 4;
+  return pool;
+}
 
 Case on_mesh(Case c, const std::vector<int>& shape) {
   c.mesh.shape = shape;

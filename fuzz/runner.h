@@ -89,6 +89,9 @@ class Runner {
   std::map<std::uint64_t, Case> pending_;
 };
 
+// How the workers of a target are started and held.
+PoolOptions pool_options(const RunnerOptions& options);
+
 // The case on another mesh: what is listed by rank is dropped.
 Case on_mesh(Case c, const std::vector<int>& shape);
 

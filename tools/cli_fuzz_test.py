@@ -51,7 +51,18 @@ def signatures_of(folder):
 
 # Of the built-in packs those that fail often and shrink fast. The bound in seconds is out of reach:
 # what is cut by time depends on the machine.
-FIXED = ["fuzz", "--cases", 60, "--seed", 7, "--minimize-seconds", 100000, "--fail-on-new"]
+FIXED = [
+    "fuzz",
+    "--engine",
+    "property",
+    "--cases",
+    60,
+    "--seed",
+    7,
+    "--minimize-seconds",
+    100000,
+    "--fail-on-new",
+]
 FIXED += ["--only", "torchao_moe_fp8:shipped", "--only", "plain"]
 
 
@@ -181,7 +192,7 @@ def test_what_killed_its_worker_replays(lost):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_fuzzing_and_loses_nothing(number, tmp_path):
     found = tmp_path / "found"
-    line = ["fuzz", "--seed", 7, "--minimize-seconds", 0, "-o", found]
+    line = ["fuzz", "--engine", "property", "--seed", 7, "--minimize-seconds", 0, "-o", found]
     if number == signal.SIGTERM:  # while it shrinks what kills workers
         line = ["fuzz", "--seed", 1, *pack_options("segfault"), *only("segfault"), "-o", found]
     with Running(tmp_path, *line) as running:
@@ -219,7 +230,7 @@ def test_a_signal_ends_a_case_that_hangs(tmp_path):
 @needs_worker
 def test_a_killed_engine_leaves_no_worker_and_no_half_of_a_file(tmp_path):
     found = tmp_path / "found"
-    with Running(tmp_path, "fuzz", "--seed", 7, "-o", found) as running:
+    with Running(tmp_path, "fuzz", "--engine", "property", "--seed", 7, "-o", found) as running:
         running.wait_for_text("FOUND")
         ran = running.stop(signal.SIGKILL)
         assert ran.code == -signal.SIGKILL

@@ -18,6 +18,7 @@ PACKS = ROOT / "harness" / "real" / "testdata"
 BUILD = pathlib.Path(os.environ.get("SHARDFUZZ_BUILD", "/nowhere"))
 PROGRAM = BUILD / "tools" / "shardfuzz"
 WORKER = BUILD / "harness" / "real" / "shardfuzz_worker"
+NATIVE_WORKER = BUILD / "fuzz" / "shardfuzz_native_worker"
 MAKE_MALFORMED = BUILD / "harness" / "case" / "make_malformed_cases"
 
 DONE, DIFFERS, BAD_INPUT = 0, 1, 2

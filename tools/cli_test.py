@@ -31,7 +31,7 @@ from cli_support import (
     wait_for,
 )
 
-COMMANDS = "fuzz run replay minimize predicate bench doctor cases".split()
+COMMANDS = "fuzz run replay minimize predicate bench doctor cases twin".split()
 SEED = REGRESSION / "ao2673-minimized-e1-w2.json"  # fails
 LARGE = REGRESSION / "control-padded-e5-w4-two-groups.json"  # passes; short and empty shards
 CONTROL = REGRESSION / "control-plain-uneven.json"  # passes
@@ -101,6 +101,7 @@ def test_help_is_given_for_every_command(command):
         "fuzz --timeout 0",
         "fuzz --memory 1",
         "fuzz --world-max 17",
+        "fuzz --engine nonsense",
         "fuzz --minimize-seconds -1",
         "fuzz --pack /nowhere/pack.py",
         "fuzz --known /nowhere --cases 1",

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "fuzz/engine.h"
@@ -26,7 +27,11 @@ struct Options : CommonOptions {
   int world_max = 8;
   double minimize_seconds = 60;
   bool fail_on_new = false, documented_use = false;
+  std::string engine = "mixed", native_worker;
 };
+
+constexpr std::int64_t kExploredPerRange = 512;
+constexpr std::uint64_t kExplorerSalt = 0x6578706c6f7265;  // its cases are not the real target's
 
 constexpr double kProgressSeconds = 10;  // between progress lines where stderr is no terminal
 
@@ -133,6 +138,13 @@ void print_summary(const EngineResult& result, const Options& options) {
       static_cast<long long>(stats.lost_workers));
   std::fprintf(stderr, "%zu distinct failure%s in %s\n", result.failures.size(),
                result.failures.size() == 1 ? "" : "s", options.output.c_str());
+  if (stats.explored > 0) {
+    std::fprintf(stderr,
+                 "%lld cases explored on the twin; of the signatures that were new there %lld "
+                 "confirmed on the real target, %lld not\n",
+                 static_cast<long long>(stats.explored), static_cast<long long>(stats.confirmed),
+                 static_cast<long long>(stats.not_confirmed));
+  }
   if (!stats.first_error.empty()) {
     std::fprintf(stderr, "first error of our own: %s\n", stats.first_error.c_str());
   }
@@ -149,6 +161,25 @@ std::string command_text(const Options& options) {
   return text + pack_arguments(options);
 }
 
+// Null where the engine is to use the real target alone, or the twin was not built.
+std::unique_ptr<Explorer> make_explorer(const Options& options, const EngineOptions& engine) {
+  if (options.engine == "property") return nullptr;
+  if (!std::filesystem::exists(options.native_worker)) {
+    std::fprintf(stderr, "no %s: only the real target is used\n", options.native_worker.c_str());
+    return nullptr;
+  }
+  RunnerOptions native = options.runner;
+  native.worker = options.native_worker;
+  native.pack_files.clear();
+  return std::make_unique<Explorer>(native,
+                                    CaseSeries{.seed = engine.seed ^ kExplorerSalt,
+                                               .packs = engine.packs,
+                                               .world_max = engine.world_max,
+                                               .documented_use_only = engine.documented_use_only,
+                                               .command = engine.command},
+                                    kExploredPerRange);
+}
+
 int run(Options& options) {
   Runner runner(options.runner);
   if (Status learned = learn_named_packs(runner, options); !learned) return fail(learned.error());
@@ -158,7 +189,7 @@ int run(Options& options) {
   if (Status learned = runner.learn_packs(); !learned) return fail(learned.error());
   Display display(options);
   const Deadline deadline(options.seconds > 0 ? options.seconds : 1e9, is_interrupted);
-  const EngineOptions engine{
+  EngineOptions engine{
       .seed = options.seed,
       .case_limit = options.cases,
       .is_out_of_time = deadline,
@@ -170,6 +201,8 @@ int run(Options& options) {
       .documented_use_only = options.documented_use || only_controls(options.packs),
       .minimize_seconds = options.minimize_seconds,
       .command = command_text(options)};
+  const auto explorer = make_explorer(options, engine);
+  engine.explorer = explorer.get();
   const EngineEvents events{.progress = [&](const EngineStats& s, std::size_t f,
                                             std::size_t k) { display.progress(s, f, k); },
                             .found = [&](const Failure& failure) { display.found(failure); },
@@ -179,6 +212,7 @@ int run(Options& options) {
   if (!result) return fail(result.error());
   print_summary(*result, options);
   runner.shutdown();
+  if (explorer) explorer->shutdown();
   bool found_new = false;
   for (const Failure& failure : result->failures) found_new |= !failure.is_known;
   return to_int(options.fail_on_new && found_new ? ExitCode::kDiffers : ExitCode::kDone);
@@ -188,6 +222,7 @@ int run(Options& options) {
 
 void add_fuzz_command(CLI::App* app, int* exit_code) {
   auto options = std::make_shared<Options>();
+  options->native_worker = SHARDFUZZ_BUILD_DIR "/fuzz/shardfuzz_native_worker";
   CLI::App* command = app->add_subcommand("fuzz", "generate cases, run them, shrink what fails");
   command->add_option("--seconds", options->seconds, "stop after this time (0: no bound)")
       ->check(plain_number() & CLI::Range(0.0, 1e8));
@@ -196,6 +231,15 @@ void add_fuzz_command(CLI::App* app, int* exit_code) {
   command->add_option("--seed", options->seed, "fixes everything for a given number of cases")
       ->check(plain_number())
       ->capture_default_str();
+  command
+      ->add_option(
+          "--engine", options->engine,
+          "mixed: the C++ twin explores and the real target confirms, besides cases of its "
+          "own; property: the real target alone")
+      ->check(CLI::IsMember({"mixed", "property"}))
+      ->capture_default_str();
+  command->add_option("--native-worker", options->native_worker, "the twin's program")
+      ->group("Advanced");
   command->add_option("-o,--output", options->output, "folder for the found cases")
       ->capture_default_str();
   command->add_option("--only", options->packs, "generate only these packs (pack or pack:hook)");

@@ -362,9 +362,11 @@ build_targets() {
 }
 
 # run_program ARGS...: $subcommand of the program; what tools/fuzz, tools/replay, tools/bench are.
+# extra_targets: what it needs besides the real target.
+extra_targets=()
 run_program() {
   prepare run
-  build_targets shardfuzz shardfuzz_worker
+  build_targets shardfuzz shardfuzz_worker "${extra_targets[@]}"
   local program=$build_folder/tools/shardfuzz
   [[ -x $program ]] || fail "this build has no program shardfuzz: see $build_folder/build.log"
   exec "$program" "$subcommand" "$@"
