@@ -1,4 +1,4 @@
-"""The C++ twin through the command line: the same as the real target, and what a wrong one shows."""
+"""The C++ twin through the command line: it is the real target again, and a wrong one shows."""
 
 import json
 

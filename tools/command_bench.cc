@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "harness/case/case_json.h"
+#include "harness/worker/clock.h"
 #include "reports/json_lines.h"
 #include "tools/case_files.h"
 #include "tools/interrupt.h"
@@ -20,17 +22,18 @@
 namespace shardfuzz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Time = std::chrono::steady_clock;
 
 struct Options : CommonOptions {
   std::vector<std::string> paths;
   double seconds = 10;
   int warm_up = 20, torchrun_runs = 1;
   bool torchrun = true;
+  std::string native_worker;
 };
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double seconds_since(Time::time_point start) {
+  return std::chrono::duration<double>(Time::now() - start).count();
 }
 
 // Pins this process, and what it starts, to one core.
@@ -66,9 +69,9 @@ Result<Measured> measure(Runner& runner, const Case& c, const Options& options) 
                    .what_to_do = "only passing cases are timed"};
     }
   }
-  const auto start = Clock::now();
+  const auto start = Time::now();
   while (seconds_since(start) < options.seconds && !is_interrupted()) {
-    const auto one = Clock::now();
+    const auto one = Time::now();
     const auto evaluated = runner.evaluate(c);
     if (!evaluated) return evaluated.error();
     times.push_back(seconds_since(one) * 1e3);
@@ -95,7 +98,7 @@ Result<double> time_torchrun(const Case& c, const Options& options) {
       "OMP_NUM_THREADS=1 '{}' -m torch.distributed.run --standalone --nproc_per_node={} "
       "'{}/tools/torchrun_case.py' '{}' '{}' > '{}' 2>&1",
       options.runner.python, c.mesh.world_size(), options.runner.home, file, library.string(), log);
-  const auto start = Clock::now();
+  const auto start = Time::now();
   int status = 0;
   for (int i = 0; i < options.torchrun_runs && status == 0; ++i) {
     status = std::system(command.c_str());  // NOLINT(cert-env33-c): a developer's benchmark
@@ -135,6 +138,37 @@ void print(const Case& c, const Measured& measured, double one_core_s, double al
       "", one_core_s, one_core_s * rate, all_cores_s, all_cores_s * rate);
 }
 
+// The native target runs and judges the case again and again in its own process.
+Result<Measured> measure_native(const Case& c, const Options& options) {
+  constexpr int kRunsAtOnce = 500;
+  RunnerOptions native = options.runner;
+  native.target = Target::kNative;
+  native.worker = options.native_worker;
+  const SteadyClock clock;
+  WorkerPool pool(pool_options(native), clock);
+  const std::string request = fmt::format("repeat {}\n{}", kRunsAtOnce, compact_text(c));
+  Measured measured;
+  const auto start = Time::now();
+  while (seconds_since(start) < options.seconds && !is_interrupted()) {
+    const auto outcome = pool.run_one(request);
+    if (!outcome) return outcome.error();
+    const auto* answer = std::get_if<Answer>(&*outcome);
+    const auto told = answer == nullptr ? nlohmann::json() : nlohmann::json::parse(answer->payload);
+    if (told.value("verdict", "lost") != "pass") {
+      return Error{.what = "the native target does not pass the case",
+                   .where = c.name,
+                   .what_to_do = "only passing cases are timed"};
+    }
+    const double seconds = told.at("seconds");
+    measured.runs += kRunsAtOnce;
+    measured.seconds += seconds;
+    measured.slowest_ms = std::max(measured.slowest_ms, seconds * 1e3 / kRunsAtOnce);
+  }
+  if (measured.runs > 0) measured.median_ms = measured.seconds * 1e3 / measured.runs;
+  pool.shutdown();
+  return measured;
+}
+
 int run(Options& options) {
   options.runner.worker_count = 1;
   if (options.paths.empty()) options.paths = {options.runner.home + "/tools/bench_cases"};
@@ -143,6 +177,12 @@ int run(Options& options) {
   const cpu_set_t all_cores = pin_to_one_core();
   for (const CaseFile& file : *files) {
     const Case& c = file.the_case;
+    if (c.environment.target == "native") {
+      const auto measured = measure_native(c, options);
+      if (!measured) return fail(measured.error());
+      print(c, *measured, 0, 0, options);
+      continue;
+    }
     Runner runner(options.runner);  // pinned too: one core for the engine and its worker
     const auto measured = measure(runner, c, options);
     if (!measured) return fail(measured.error());
@@ -168,6 +208,7 @@ int run(Options& options) {
 
 void add_bench_command(CLI::App* app, int* exit_code) {
   auto options = std::make_shared<Options>();
+  options->native_worker = SHARDFUZZ_BUILD_DIR "/fuzz/shardfuzz_native_worker";
   CLI::App* command =
       app->add_subcommand("bench", "measure cases/s, and the ratio to torchrun + gloo");
   command->add_option("files", options->paths, "cases (default: tools/bench_cases)");
@@ -180,6 +221,8 @@ void add_bench_command(CLI::App* app, int* exit_code) {
   command->add_option("--torchrun-runs", options->torchrun_runs, "runs under torchrun")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command->add_option("--native-worker", options->native_worker, "the twin's program")
+      ->group("Advanced");
   command->add_flag("!--no-torchrun", options->torchrun, "leave torchrun out");
   command->add_flag_callback(
       "--no-shortcuts", [options] { options->runner.shortcuts = Shortcuts::kNever; },
