@@ -79,11 +79,12 @@ std::int64_t most_rows(const Draft& draft, CallPath call) {
   return can_idle ? kMostExperts : kMostBusyExperts;
 }
 
-// Shard(1). torch wants it even; one in seven is not, and must be refused the same everywhere.
+// Shard(1). torch wants it even; one in seven is not, and must be refused the same everywhere. Dim
+// 0 goes up to 2 R - 1, so that experts stand to the R ranks in every way.
 void shard_second_dim(Draft& draft, std::int64_t unit, ParamSpec* param) {
   const int ranks = draft.c.mesh.shard_size();
   param->shard_dim = 1;
-  param->shape[0] = draft.choices.between(1, 4);
+  param->shape[0] = draft.choices.between(1, std::max(4, 2 * ranks - 1));
   param->shape[1] = draft.choices.chance(14) ? unit * draft.choices.between(1, 4)
                                              : unit * ranks * draft.choices.between(1, 2);
 }

@@ -110,6 +110,7 @@ Case generate(Choices& choices, const GeneratorOptions& options) {
   const auto allowed = parse_pack_hooks(options.packs);
   detail::Draft draft{.choices = choices,
                       .swarm = options.swarm,
+                      .often = options.often,
                       .allowed = allowed.value(),
                       .world_max = options.world_max};
   draft.c.origin.kind = "fuzz";

@@ -29,6 +29,7 @@ struct GeneratorOptions {
   std::vector<std::string> packs;  // pack or pack:hook; empty: all
   int world_max = 8;
   Swarm swarm = all_on();
+  Swarm often = {};  // of those in `swarm`: drawn in half of the places where they can be, or more
 };
 
 Case generate(Choices& choices, const GeneratorOptions& options);

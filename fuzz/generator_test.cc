@@ -111,6 +111,28 @@ TEST(Generator, RandomSwarmsLeaveOutWhatIsOff) {
   }
 }
 
+// Often is a wish about what is on: it makes nothing appear that is off, and nothing rarer. Mixed
+// dtypes hang on frozen parameters and have no share of their own.
+TEST(Generator, WhatIsWantedOftenIsFrequent) {
+  const auto count_in = [](Feature feature, const GeneratorOptions& options) {
+    int count = 0;
+    for (int i = 0; i < 1000; ++i) count += uses(case_of(i, options), feature) ? 1 : 0;
+    return count;
+  };
+  for (const Feature feature : all_features()) {
+    GeneratorOptions often;
+    often.often.set(feature, true);
+    const int usual = count_in(feature, {}), wanted = count_in(feature, often);
+    EXPECT_GE(wanted, feature == Feature::kMixedDtype ? usual : 60) << name_of(feature);
+    EXPECT_GE(wanted, usual) << name_of(feature);
+    often.swarm.set(feature, false);
+    EXPECT_EQ(count_in(feature, often), 0) << name_of(feature);
+  }
+  for (int i = 0; i < kCases; ++i) {
+    ASSERT_EQ(why_invalid(case_of(i, {.often = all_on()})), "") << "seed " << i;
+  }
+}
+
 // Features that need another one to appear.
 TEST(Generator, AFeatureAloneAppears) {
   const std::map<Feature, std::vector<Feature>> needs{

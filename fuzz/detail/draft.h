@@ -2,6 +2,7 @@
 // run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,7 @@ inline constexpr int kMostBusyExperts = 32;  // x 16 tokens = kMaxGeneratedRows
 struct Draft {
   Choices& choices;
   const Swarm& swarm;
+  const Swarm& often;
   const std::vector<PackHook>& allowed;
   int world_max = 8;
   Case c;
@@ -27,10 +29,13 @@ struct Draft {
 
   [[nodiscard]] bool on(Feature feature) const { return swarm.on(feature); }
   // True in `percent` of 100 draws where the feature is on, never where it is off.
-  bool sometimes(Feature feature, int percent) { return on(feature) && choices.chance(percent); }
-  // A weight for Choices::weighted.
+  bool sometimes(Feature feature, int percent) {
+    return on(feature) && choices.chance(often.on(feature) ? std::max(percent, 50) : percent);
+  }
+  // A weight for Choices::weighted, among others of about 100 together.
   [[nodiscard]] int weight(Feature feature, int weight_if_on) const {
-    return on(feature) ? weight_if_on : 0;
+    if (!on(feature)) return 0;
+    return often.on(feature) ? weight_if_on + 100 : weight_if_on;
   }
 };
 

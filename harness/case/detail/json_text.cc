@@ -165,12 +165,12 @@ std::string place(std::string_view file_name, std::string_view path) {
   return path.empty() ? file : file + ": " + std::string(path);
 }
 
-Result<json> parse_json(std::string_view text, std::string_view file_name) {
-  if (text.size() > kTextBytesMax) {
-    return Error{.what = fmt::format("{} bytes of text; a case file has at most {}", text.size(),
-                                     kTextBytesMax),
-                 .where = place(file_name, ""),
-                 .what_to_do = "check that this is a case file"};
+Result<json> parse_json(std::string_view text, std::string_view file_name, std::size_t bytes_max) {
+  if (text.size() > bytes_max) {
+    return Error{
+        .what = fmt::format("{} bytes of text; a case file has at most {}", text.size(), bytes_max),
+        .where = place(file_name, ""),
+        .what_to_do = "check that this is a case file"};
   }
   if (text.starts_with("\xef\xbb\xbf")) {
     return Error{.what = "starts with a byte order mark",
