@@ -15,6 +15,7 @@
 #include "harness/case/case_json.h"
 #include "harness/worker/clock.h"
 #include "reports/json_lines.h"
+#include "tools/bench_planted.h"
 #include "tools/case_files.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
@@ -29,6 +30,8 @@ struct Options : CommonOptions {
   double seconds = 10;
   int warm_up = 20, torchrun_runs = 1;
   bool torchrun = true;
+  bool planted = false;
+  int seeds = 10;
   std::string native_worker;
 };
 
@@ -171,6 +174,12 @@ Result<Measured> measure_native(const Case& c, const Options& options) {
 
 int run(Options& options) {
   options.runner.worker_count = 1;
+  if (options.planted) {
+    RunnerOptions native = options.runner;
+    native.target = Target::kNative;
+    native.worker = options.native_worker;
+    return bench_planted({.native = native, .seeds = options.seeds, .json = options.json});
+  }
   if (options.paths.empty()) options.paths = {options.runner.home + "/tools/bench_cases"};
   const auto files = load_case_files(options.paths);
   if (!files) return fail(files.error());
@@ -219,6 +228,11 @@ void add_bench_command(CLI::App* app, int* exit_code) {
       ->check(CLI::Range(0, 100000))
       ->capture_default_str();
   command->add_option("--torchrun-runs", options->torchrun_runs, "runs under torchrun")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_flag("--planted", options->planted,
+                    "how soon bugs planted in the C++ twin are found, and what they shrink to");
+  command->add_option("--seeds", options->seeds, "of --planted, for each bug")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_option("--native-worker", options->native_worker, "the twin's program")
