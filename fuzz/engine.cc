@@ -186,6 +186,7 @@ class Run {
     EngineStats& stats = result_.stats;
     ++stats.cases;
     stats.ranks += item.the_case.mesh.world_size();
+    if (events_.ran) events_.ran(item.the_case);
     if (!evaluated.trace) ++stats.lost_workers;
     switch (evaluated.verdict.kind) {
       case VerdictKind::kPass: ++stats.passed; break;

@@ -68,6 +68,7 @@ struct EngineStats {
 // What the engine tells while it runs; all optional.
 struct EngineEvents {
   std::function<void(const EngineStats&, std::size_t failures, std::size_t known)> progress;
+  std::function<void(const Case&)> ran;       // a generated case on the real target, in order
   std::function<void(const Failure&)> found;  // before minimizing; its file exists
   std::function<void(const Failure&)> done;   // once for each that was found: its file is final
 };

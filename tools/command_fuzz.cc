@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "fuzz/engine.h"
 #include "fuzz/pack_hooks.h"
@@ -12,6 +13,7 @@
 #include "reports/json_lines.h"
 #include "reports/terminal.h"
 #include "tools/case_files.h"
+#include "tools/domain_file.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
 
@@ -27,7 +29,7 @@ struct Options : CommonOptions {
   int world_max = 8;
   double minimize_seconds = 60;
   bool fail_on_new = false, documented_use = false;
-  std::string engine = "mixed", native_worker;
+  std::string engine = "mixed", native_worker, domain;
 };
 
 constexpr std::int64_t kExploredPerRange = 512;
@@ -203,16 +205,27 @@ int run(Options& options) {
       .command = command_text(options)};
   const auto explorer = make_explorer(options, engine);
   engine.explorer = explorer.get();
-  const EngineEvents events{.progress = [&](const EngineStats& s, std::size_t f,
-                                            std::size_t k) { display.progress(s, f, k); },
-                            .found = [&](const Failure& failure) { display.found(failure); },
-                            .done = [&](const Failure& failure) { display.done(failure); }};
+  std::optional<DomainFile> domain;
+  if (!options.domain.empty()) {
+    auto opened = DomainFile::open(options.domain, options.packs, options.world_max);
+    if (!opened) return fail(opened.error());
+    domain = std::move(opened).value();
+  }
+  EngineEvents events{.progress = [&](const EngineStats& s, std::size_t f,
+                                      std::size_t k) { display.progress(s, f, k); },
+                      .found = [&](const Failure& failure) { display.found(failure); },
+                      .done = [&](const Failure& failure) { display.done(failure); }};
+  if (domain) events.ran = [&](const Case& c) { domain->visit(c); };
   const auto result = fuzz(runner, engine, events);
   display.clear_line();
   if (!result) return fail(result.error());
   print_summary(*result, options);
   runner.shutdown();
   if (explorer) explorer->shutdown();
+  if (domain) {
+    std::fprintf(stderr, "%s", domain->report().c_str());
+    if (Status saved = domain->save(); !saved) return fail(saved.error());
+  }
   bool found_new = false;
   for (const Failure& failure : result->failures) found_new |= !failure.is_known;
   return to_int(options.fail_on_new && found_new ? ExitCode::kDiffers : ExitCode::kDone);
@@ -238,6 +251,9 @@ void add_fuzz_command(CLI::App* app, int* exit_code) {
           "own; property: the real target alone")
       ->check(CLI::IsMember({"mixed", "property"}))
       ->capture_default_str();
+  command->add_option("--domain", options->domain,
+                      "keep in this file which corners of the case space the real target has seen, "
+                      "and tell at the end which never");
   command->add_option("--native-worker", options->native_worker, "the twin's program")
       ->group("Advanced");
   command->add_option("-o,--output", options->output, "folder for the found cases")
