@@ -76,9 +76,7 @@ class TwinRun {
     while (real_.pending_count() > 0 && !options_.is_interrupted()) {
       if (Status collected = collect(); !collected) return collected.error();
     }
-    if (!options_.is_interrupted()) {
-      if (Status settled = settle(); !settled) return settled.error();
-    }
+    if (Status settled = settle(); !settled) return settled.error();
     return std::move(result_);
   }
 
@@ -113,14 +111,14 @@ class TwinRun {
       const auto native = native_.evaluate(item.the_case);
       if (!native) return native.error();
       if (options_.is_interrupted()) return Done{};
-      take(item, *native);
+      if (Status taken = take(item, *native); !taken) return taken;
     }
     result_.stats.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     if (events_.progress) events_.progress(result_.stats, result_.disagreements.size());
     return Done{};
   }
 
-  void take(const Runner::Finished& item, const Evaluated& native) {
+  Status take(const Runner::Finished& item, const Evaluated& native) {
     const Compared compared = compared_of(item.evaluated, native);
     TwinStats& stats = result_.stats;
     ++stats.compared;
@@ -132,21 +130,33 @@ class TwinRun {
     if (compared.name == "lost") ++stats.lost;
     if (compared.name.empty() && compared.real.kind == VerdictKind::kFail) ++stats.failed;
     if (compared.name.empty() && compared.real.kind == VerdictKind::kRefused) ++stats.refused;
-    if (compared.name.empty()) return;
+    if (compared.name.empty()) return Done{};
     for (const Disagreement& known : result_.disagreements) {
-      if (known.name == compared.name) return;
+      if (known.name == compared.name) return Done{};
     }
     result_.disagreements.push_back({.name = compared.name,
                                      .sentence = compared.sentence,
                                      .smallest = item.the_case,
                                      .found_at_case = static_cast<std::int64_t>(item.id)});
+    return save(&result_.disagreements.back());  // an interrupt loses nothing
   }
 
-  // With nothing in flight: shrink and keep what was found.
+  Status save(Disagreement* found) {
+    found->smallest.origin = {.kind = "fuzz",
+                              .source = options_.command,
+                              .note = "real and native differ: " + found->sentence};
+    found->file =
+        (std::filesystem::path(options_.output_folder) / file_name_of("twin " + found->name))
+            .string();
+    return save_case(found->smallest, found->file);
+  }
+
+  // With nothing in flight: shrink what was found, unless the user asked to stop.
   Status settle() {
     for (Disagreement& found : result_.disagreements) {
-      if (options_.is_interrupted()) return Done{};
-      if (Status shrunk = shrink(&found); !shrunk) return shrunk;
+      if (!options_.is_interrupted()) {
+        if (Status shrunk = shrink(&found); !shrunk) return shrunk;
+      }
       if (events_.found) events_.found(found);
     }
     return Done{};
