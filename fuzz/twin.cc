@@ -164,7 +164,6 @@ class TwinRun {
 
   Status shrink(Disagreement* found) {
     std::optional<Error> error;
-    std::string sentence = found->sentence;
     const auto evaluate = [&](const Case& c) -> Verdict {
       if (error || native::unsupported(c)) return {.kind = VerdictKind::kPass};
       const auto compared = compare_case(real_, native_, c);
@@ -185,13 +184,7 @@ class TwinRun {
       found->smallest = small.smallest;
       if (!small.verdict.sentence.empty()) found->sentence = small.verdict.sentence;
     }
-    found->smallest.origin = {.kind = "fuzz",
-                              .source = options_.command,
-                              .note = "real and native differ: " + found->sentence};
-    found->file =
-        (std::filesystem::path(options_.output_folder) / file_name_of("twin " + found->name))
-            .string();
-    return save_case(found->smallest, found->file);
+    return save(found);
   }
 
   Runner& real_;
