@@ -87,6 +87,14 @@ void add_outer_products(float* gradient, const float* g, const float* x, std::in
   }
 }
 
+// gradient[n][k] = g[n] * x[k], with the sign of a zero.
+void outer_product(float* gradient, const float* g, const float* x, std::int64_t out_features,
+                   std::int64_t in_features) {
+  for (std::int64_t n = 0; n < out_features; ++n) {
+    for (std::int64_t k = 0; k < in_features; ++k) gradient[n * in_features + k] = g[n] * x[k];
+  }
+}
+
 // x * w: rounded once in the dtype that torch promotes to.
 at::Tensor product_gradient(const Case& c, const Use& use, const LossPlace& place,
                             c10::ScalarType dtype) {
@@ -220,12 +228,21 @@ at::Tensor gradient_of(const Case& c, const Use& use, const LossPlace& place,
   const std::vector<float> x =
       filled(c, x_place(c, c.groups[use.group], param, place), total * in_features);
   const std::vector<float> g = loss_weights(c, use, place, total * out_features);
+  // A product of one row in fp32 comes from mm, which then adds nothing: zeros keep their signs.
+  const bool keeps_signs =
+      input_dtype(c.groups[use.group], param) == c10::ScalarType::Float &&
+      (param.call == CallPath::kLinear || param.call == CallPath::kGroupedMm) && out_features > 1 &&
+      in_features > 1;
   const at::Tensor sum = zeros(param.shape, c10::ScalarType::Float);
   auto* to = static_cast<float*>(sum.mutable_data_ptr());
   const float* x_at = x.data();
   const float* g_at = g.data();
   for (const std::int64_t count : rows) {
-    add_outer_products(to, g_at, x_at, count, out_features, in_features);
+    if (count == 1 && keeps_signs) {
+      outer_product(to, g_at, x_at, out_features, in_features);
+    } else {
+      add_outer_products(to, g_at, x_at, count, out_features, in_features);
+    }
     x_at += count * in_features;
     g_at += count * out_features;
     to += out_features * in_features;

@@ -192,8 +192,9 @@ void ReferenceRun::compare_outputs(std::size_t forward, const ByKey& full) {
       const GroupSpec& group = case_.groups[run.uses[i].group];
       const ParamSpec& param = group.params[run.uses[i].param];
       const std::string key = group.name + "." + param.name, leaf = leaf_of(key);
-      at::Tensor& want = plain[leaf];
-      if (!want.defined()) want = to_dtype(full.at(leaf), compute_dtype(specs_.at(leaf)));
+      at::Tensor& home = plain[leaf];
+      if (!home.defined()) home = to_dtype(full.at(leaf), compute_dtype(specs_.at(leaf)));
+      const at::Tensor want = to_dtype(home, compute_dtype(specs_.at(key)));
       const LossPlace place{.rank = rank, .step = run.step, .micro = run.micro};
       if (same_output(case_, group, param, place, run.weights[i], want)) continue;
       Reference differs = note(key, "output");
@@ -212,11 +213,13 @@ void ReferenceRun::add_gradients(const Loss& loss) {
     for (auto it = run.uses.rbegin(); it != run.uses.rend(); ++it) {
       const Use& use = *it;
       const GroupSpec& group = case_.groups[use.group];
-      const std::string leaf = leaf_of(group.name + "." + group.params[use.param].name);
+      const std::string key = group.name + "." + group.params[use.param].name;
+      const std::string leaf = leaf_of(key);
       if (!loss.required.at(leaf)) continue;
-      const at::Tensor& gradient =
-          gradients_->of(use, {.rank = rank, .step = run.step, .micro = run.micro},
-                         compute_dtype(specs_.at(leaf)));
+      const at::Tensor gradient =
+          to_dtype(gradients_->of(use, {.rank = rank, .step = run.step, .micro = run.micro},
+                                  compute_dtype(specs_.at(key))),
+                   compute_dtype(specs_.at(leaf)));
       at::Tensor& sum = of_rank[leaf];
       if (!sum.defined()) {
         sum = gradient;

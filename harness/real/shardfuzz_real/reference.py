@@ -306,8 +306,10 @@ class _Weights:
                 tensor = PACKS[param["pack"]].plain(full[key], DTYPES[dtype], param["hook"])
                 self.leaves[key] = nn.Parameter(tensor, requires_grad=required[key])
 
-    def parameter(self, key):
-        return self.leaves[self.tied.get(key, key)]
+    def parameter(self, key, dtype):
+        """In the dtype of the group that uses it: a tied parameter may have its home in another."""
+        leaf = self.leaves[self.tied.get(key, key)]
+        return leaf if key not in self.tied else leaf.to(dtype)
 
     def gradients(self, loss):
         leaves = {key: leaf for key, leaf in self.leaves.items() if leaf.requires_grad}
@@ -328,9 +330,10 @@ def _plain_forward(case, rank, weights, inputs):
         for param in group["params"]:
             key = f"{group['name']}.{param['name']}"
             x, offs = inputs[group["name"]][param["name"]]
+            compute = DTYPES[mixed["param_dtype"] or param["dtype"]]
             if mixed["param_dtype"] and mixed["cast_forward_inputs"]:
                 x = x.to(DTYPES[mixed["param_dtype"]])
-            y = models.call(param, x, offs, weights.parameter(key), plain=True)
+            y = models.call(param, x, offs, weights.parameter(key, compute), plain=True)
             for spec in (mixed, root["mixed_precision"]):
                 if spec["output_dtype"]:
                     y = y.to(DTYPES[spec["output_dtype"]])
