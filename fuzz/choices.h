@@ -5,6 +5,8 @@
 // bytes and any draws are a source: a value is reduced to its range, and behind the end every
 // choice is 0, which callers make the plain one (chance() is then false, a pick takes the first).
 // So an empty input gives the simplest case, and a mutated one still gives a case.
+// What is made may be made in parts: next_part() marks where one ends, and a source of parts gives
+// each its own draws, so that more or fewer draws in one part move none of the parts behind it.
 // Refuses nothing; an empty range is a broken invariant.
 // Use:  Choices choices = Choices::from_seed(7);  if (choices.chance(20)) ...
 #pragma once
@@ -34,7 +36,16 @@ class Choices {
   // The bytes must outlive the Choices. A choice takes as few of them as its range needs.
   static Choices from_bytes(std::span<const std::uint8_t> bytes) { return Choices(Bytes{bytes}); }
   static Choices from_draws(std::vector<std::uint32_t> draws) {
-    return Choices(Draws{std::move(draws)});
+    return Choices(Draws{.all = std::move(draws)});
+  }
+  // Each part ends in zeros without end; so does what lies behind the last one.
+  static Choices from_parts(const std::vector<std::vector<std::uint32_t>>& parts) {
+    Draws draws;
+    for (const auto& part : parts) {
+      draws.all.insert(draws.all.end(), part.begin(), part.end());
+      draws.part_ends.push_back(draws.all.size());
+    }
+    return Choices(std::move(draws));
   }
 
   // A number in [0, bound). bound > 0.
@@ -76,7 +87,25 @@ class Choices {
     return weighted_of<T>(values);
   }
 
+  // The choices from here on belong to the next part.
+  void next_part() {
+    part_ends_.push_back(draws_.size());
+    if (auto* draws = std::get_if<Draws>(&source_)) draws->next_part();
+  }
+
   [[nodiscard]] const std::vector<std::uint32_t>& draws() const { return draws_; }
+  // The same, part by part.
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> parts() const {
+    std::vector<std::vector<std::uint32_t>> parts;
+    auto begin = draws_.begin();
+    for (const std::size_t part_end : part_ends_) {
+      const auto end = draws_.begin() + static_cast<std::ptrdiff_t>(part_end);
+      parts.emplace_back(begin, end);
+      begin = end;
+    }
+    parts.emplace_back(begin, draws_.end());
+    return parts;
+  }
 
  private:
   struct Bytes {
@@ -84,7 +113,17 @@ class Choices {
   };
   struct Draws {
     std::vector<std::uint32_t> all;
-    std::size_t next = 0;
+    std::vector<std::size_t> part_ends;  // none: one part, wherever next_part() is called
+    std::size_t next = 0, part = 0;
+
+    [[nodiscard]] std::size_t end() const {
+      return part < part_ends.size() ? part_ends[part] : all.size();
+    }
+    void next_part() {
+      if (part_ends.empty()) return;
+      next = end();
+      ++part;
+    }
   };
   using Source = std::variant<Random, Bytes, Draws>;
 
@@ -102,7 +141,7 @@ class Choices {
     return value % bound;
   }
   static std::uint32_t draw_from(Draws& draws, std::uint32_t bound) {
-    return draws.next < draws.all.size() ? draws.all[draws.next++] % bound : 0;
+    return draws.next < draws.end() ? draws.all[draws.next++] % bound : 0;
   }
 
   template <typename T, typename Values>
@@ -121,6 +160,7 @@ class Choices {
   static constexpr std::size_t kUsualDraws = 256;  // saves growing; most cases take fewer
   Source source_;
   std::vector<std::uint32_t> draws_;
+  std::vector<std::size_t> part_ends_;
 };
 
 }  // namespace shardfuzz

@@ -74,6 +74,32 @@ TEST(Choices, AnyDrawsAreASource) {
   EXPECT_EQ(choices.below(1U << 31), 0U) << "behind the end every choice is 0";
 }
 
+TEST(Choices, PartsHaveDrawsOfTheirOwn) {
+  Choices choices = Choices::from_parts({{1, 2, 3}, {}, {4}});
+  EXPECT_EQ(choices.below(100), 1U);
+  choices.next_part();
+  EXPECT_EQ(choices.below(100), 0U) << "the second part is empty, whatever the first has left";
+  choices.next_part();
+  EXPECT_EQ(choices.below(100), 4U);
+  EXPECT_EQ(choices.below(100), 0U);
+  choices.next_part();
+  EXPECT_EQ(choices.below(100), 0U) << "behind the last part every choice is 0";
+  EXPECT_EQ(choices.parts(), (std::vector<std::vector<std::uint32_t>>{{1}, {0}, {4, 0}, {0}}));
+}
+
+TEST(Choices, OtherSourcesGoOnAcrossParts) {
+  Choices choices = Choices::from_draws({1, 2, 3});
+  choices.next_part();
+  EXPECT_EQ(choices.below(100), 1U);
+  choices.next_part();
+  EXPECT_EQ(choices.below(100), 2U);
+  EXPECT_EQ(choices.draws(), (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(choices.parts(), (std::vector<std::vector<std::uint32_t>>{{}, {1}, {2}}));
+  Choices again = Choices::from_parts(choices.parts());
+  again.next_part();
+  EXPECT_EQ(again.below(100), 1U);
+}
+
 TEST(Choices, BytesAreTakenAsTheRangeNeeds) {
   const std::array<std::uint8_t, 8> bytes{3, 255, 1, 2, 1, 2, 3, 4};
   Choices choices = Choices::from_bytes(bytes);

@@ -115,13 +115,19 @@ Case generate(Choices& choices, const GeneratorOptions& options) {
                       .world_max = options.world_max};
   draft.c.origin.kind = "fuzz";
   detail::draw_mesh(draft);
+  choices.next_part();
   detail::draw_groups(draft);
+  choices.next_part();
   detail::draw_batch(draft);
+  choices.next_part();
   detail::draw_operations(draft);
+  choices.next_part();
   if (draft.sometimes(Feature::kMomentum, 25)) draft.c.optimizer.kind = OptimizerKind::kSgdMomentum;
   draft.c.steps =
       choices.weighted<int>({{40, 1}, {35, 2}, {25, 3}, {draft.weight(Feature::kManySteps, 3), 5}});
+  choices.next_part();
   detail::draw_schedule(draft);
+  choices.next_part();
   draft.c.seed = choices.below(1U << 31);
   detail::draw_compare_meshes(draft);
   return std::move(draft.c);

@@ -57,4 +57,9 @@ Result<std::vector<PackHook>> parse_pack_hooks(const std::vector<std::string>& n
   return chosen;
 }
 
+bool only_controls(const std::vector<PackHook>& chosen) {
+  return std::all_of(chosen.begin(), chosen.end(),
+                     [](const PackHook& choice) { return choice.hook->is_control; });
+}
+
 }  // namespace shardfuzz

@@ -24,4 +24,7 @@ std::string to_text(const PackHook& pack_hook);  // "pack:hook"
 // "pack" means each of its hooks; an empty list means all packs.
 Result<std::vector<PackHook>> parse_pack_hooks(const std::vector<std::string>& names);
 
+// A control must pass, so a run of nothing else is held to documented use (documented_use.h).
+bool only_controls(const std::vector<PackHook>& chosen);
+
 }  // namespace shardfuzz

@@ -33,6 +33,15 @@ TEST(PackHooks, NamesOnceWhatIsNamedTwice) {
   EXPECT_EQ(chosen({"plain", "plain:none", "plain"}), (Texts{"plain:none"}));
 }
 
+TEST(PackHooks, KnowsWhereAllAreControls) {
+  const auto all_controls = [](const std::vector<std::string>& names) {
+    return only_controls(parse_pack_hooks(names).value());
+  };
+  EXPECT_TRUE(all_controls({"plain", "torchao_moe_fp8:padded"}));
+  EXPECT_FALSE(all_controls({"plain", "torchao_moe_fp8:shipped"}));
+  EXPECT_FALSE(all_controls({}));
+}
+
 TEST(PackHooks, RefusesUnknownNames) {
   for (const char* name : {"", "plian", "plain:", "plain:padded", ":none", "plain:none:none"}) {
     const auto parsed = parse_pack_hooks({"plain", name});

@@ -118,12 +118,9 @@ Result<std::set<std::string>> known_signatures(const Options& options) {
   return known;
 }
 
-// A control must pass, so it is held to what is promised.
-bool only_controls(const std::vector<std::string>& packs) {
+bool names_only_controls(const std::vector<std::string>& packs) {
   const auto chosen = parse_pack_hooks(packs);
-  return !packs.empty() && chosen.ok() &&
-         std::all_of(chosen->begin(), chosen->end(),
-                     [](const PackHook& choice) { return choice.hook->is_control; });
+  return !packs.empty() && chosen.ok() && only_controls(*chosen);
 }
 
 void print_summary(const EngineResult& result, const Options& options) {
@@ -200,7 +197,7 @@ int run(Options& options) {
       .known_signatures = *known,
       .packs = options.packs,
       .world_max = options.world_max,
-      .documented_use_only = options.documented_use || only_controls(options.packs),
+      .documented_use_only = options.documented_use || names_only_controls(options.packs),
       .minimize_seconds = options.minimize_seconds,
       .command = command_text(options)};
   const auto explorer = make_explorer(options, engine);

@@ -114,7 +114,9 @@ packages_of() {
   case $1 in
     run) ;;
     test) list+=(librapidcheck-dev libgtest-dev libbenchmark-dev git) ;;
-    *) fail "no such set of packages: $1 (run, test)" ;;
+    # A compiler that the user names comes with its own runtime.
+    fuzzers) [[ -z ${clang:-} ]] || list+=("clang-$clang" "libclang-rt-$clang-dev") ;;
+    *) fail "no such set of packages: $1 (run, test, fuzzers)" ;;
   esac
   printf '%s\n' "${list[@]}"
 }
@@ -266,7 +268,8 @@ check_users_python() {
   : >"$stamp"
 }
 
-# prepare SET (run or test): packages and Python; sets python, torch_version and build_folder.
+# prepare SET (run, test or fuzzers): packages and Python; sets python, torch_version and
+# build_folder. A build with $sanitizers has a folder of its own.
 prepare() {
   package_set=$1
   mkdir -p "$SHARDFUZZ_CACHE"
@@ -279,7 +282,7 @@ prepare() {
   fi
   build_type=${SHARDFUZZ_BUILD_TYPE:-RelWithDebInfo}
   build_folder=$SHARDFUZZ_CACHE/build-$(printf '%s\n' "$SHARDFUZZ_SOURCE" "$python" \
-    "$torch_version" "$build_type" "${CXX:-}" | short_hash)
+    "$torch_version" "$build_type" "${CXX:-}${sanitizers:+ $sanitizers}" | short_hash)
 }
 
 # --- build ---------------------------------------------------------------------------------------
@@ -315,6 +318,8 @@ configure() {
   [[ $package_set != test && $old != *tests ]] || tests=ON
   local args=(-G Ninja "-DCMAKE_BUILD_TYPE=$build_type" "-DSHARDFUZZ_PYTHON=$python"
     "-DSHARDFUZZ_TESTS=$tests")
+  [[ $package_set != fuzzers ]] ||
+    args+=(-DSHARDFUZZ_FUZZERS=ON "-DSHARDFUZZ_SANITIZERS=$sanitizers")
   key=$(configure_key "${args[@]}")
   [[ $tests == OFF ]] || key+=" tests"
   [[ $old != "$key" || ! -e $build_folder/build.ninja ]] || return 0

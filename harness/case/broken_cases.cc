@@ -67,7 +67,9 @@ void add_mesh(Table* t) {
   t->add("mesh_dim_twice", "/mesh/dim_names/1", "twice", [](Case& c) {
     c.mesh.dim_names = {"shard", "shard"};
   });
-  t->add("mesh_no_shard", "/mesh/dim_names", "neither", [](Case& c) { c.mesh = {{1}, {"tp"}}; });
+  t->add("mesh_no_shard", "/mesh/dim_names", "no dimension is named", [](Case& c) {
+    c.mesh = {{2}, {"replicate"}};
+  });
   t->add("mesh_order", "/mesh/dim_names", "before", [](Case& c) {
     c.mesh.dim_names = {"shard", "replicate"};
   });

@@ -106,12 +106,13 @@ Status validate_dim_names(const Mesh& mesh) {
   }
   const auto shard = std::find(names.begin(), names.end(), "shard");
   const auto replicate = std::find(names.begin(), names.end(), "replicate");
-  if (shard == names.end() && replicate == names.end()) {
-    return broken("/mesh/dim_names", "neither 'shard' nor 'replicate' is there",
-                  "name a dimension 'shard'");
+  // FSDP2 shards over the only dimension of a mesh, whatever its name is.
+  if (shard == names.end()) {
+    return broken("/mesh/dim_names", "no dimension is named 'shard'",
+                  "name one 'shard'; for replicas alone give it size 1");
   }
   // FSDP2 takes the last of its two dimensions as the one to shard over.
-  if (shard != names.end() && replicate != names.end() && shard < replicate) {
+  if (replicate != names.end() && shard < replicate) {
     return broken("/mesh/dim_names", "'shard' comes before 'replicate'",
                   "for HSDP give 'replicate' first, then 'shard'");
   }

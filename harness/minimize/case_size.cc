@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "harness/base/check.h"
+#include "harness/case/case_names.h"
 #include "harness/case/pack_info.h"
 #include "harness/minimize/edits.h"
 
@@ -14,7 +15,8 @@ namespace {
 // A seed is a name, not an amount; beyond this all are equally far from 0.
 constexpr std::uint64_t kSeedDistanceMax = 1000000;
 
-std::int64_t entries(const std::vector<int>& list) {
+template <typename T>
+std::int64_t entries(const std::vector<T>& list) {
   return static_cast<std::int64_t>(list.size());
 }
 
@@ -60,13 +62,15 @@ void add_group(const GroupSpec& group, CaseSize* size) {
   size->unusual_fields += !mixed.cast_forward_inputs;
   size->unusual_fields += group.offload_to_cpu;
   size->list_entries += entries(group.unused_on_ranks);
+  size->distance += sum(group.unused_on_ranks);
   for (const ParamSpec& param : group.params) add_param(param, size);
 }
 
 void add_rest(const Case& c, CaseSize* size) {
   size->list_entries +=
       entries(c.batch.tokens_by_rank) + entries(c.batch.empty_experts) + entries(c.schedule.delays);
-  size->distance += sum(c.batch.tokens_by_rank) + sum(c.schedule.delays);
+  size->distance +=
+      sum(c.batch.tokens_by_rank) + sum(c.batch.empty_experts) + sum(c.schedule.delays);
   for (const auto& shape : c.compare_meshes) {
     size->list_entries += entries(shape);
     size->distance += sum(shape);
@@ -83,6 +87,22 @@ void add_rest(const Case& c, CaseSize* size) {
   size->unusual_fields += !c.operations.empty();
   size->distance += std::abs(c.optimizer.lr_log2 - Optimizer{}.lr_log2) + c.schedule.change_points;
   size->distance += seed_distance(c.schedule.seed) + seed_distance(c.seed);
+}
+
+void add_operations(const Case& c, CaseSize* size) {
+  const std::vector<Operation> operations = operations_of(c);
+  size->operations_written = static_cast<std::int64_t>(operations.size());
+  size->operations_run = c.steps * size->operations_written;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& op = operations[i];
+    size->unusual_fields += arguments_of(op.kind).flag && op.flag != simplest_flag(op.kind);
+    size->disorder +=
+        std::count_if(operations.begin(), operations.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const Operation& other) { return other.kind > op.kind; });
+    if (const auto target = find_param(c, op.group, op.param)) {
+      size->distance += static_cast<std::int64_t>(target->group + target->param);
+    }
+  }
 }
 
 std::int64_t count_unusual_names(const Case& c) {
@@ -103,8 +123,9 @@ CaseSize size_of(const Case& c) {
   size.ranks = c.mesh.world_size();
   size.mesh_dims = static_cast<std::int64_t>(c.mesh.shape.size());
   for (const GroupSpec& group : c.groups) add_group(group, &size);
-  size.operations_written = static_cast<std::int64_t>(operations_of(c).size());
-  size.operations_run = c.steps * size.operations_written;
+  size.nested_params = size.params;
+  if (!c.groups.empty()) size.nested_params -= entries(c.groups[0].params);
+  add_operations(c, &size);
   size.rows_off_floor =
       std::abs(c.batch.tokens_per_expert - fewest_tokens(c)) + std::abs(c.batch.top_k - 1);
   add_rest(c, &size);
@@ -133,6 +154,11 @@ std::optional<DType> simplest_param_dtype(const GroupSpec& group) {
   return std::nullopt;
 }
 
+bool simplest_flag(OpKind kind) {
+  return kind == OpKind::kGradientSync || kind == OpKind::kReshardAfterBackward ||
+         kind == OpKind::kAllReduce;
+}
+
 std::int64_t dim_step(const ParamSpec& param) {
   const PackInfo* pack = find_pack(param.pack);
   return pack == nullptr ? 1 : std::max(1, pack->dim_multiple);
@@ -150,12 +176,9 @@ std::size_t dims_of_call(CallPath call) {
   switch (call) {
     case CallPath::kGroupedMm:
     case CallPath::kGroupedMmNoOffs:
-    case CallPath::kBmm:
-      return 3;
-    case CallPath::kLinear:
-      return 2;
-    case CallPath::kMul:
-      return 0;
+    case CallPath::kBmm: return 3;
+    case CallPath::kLinear: return 2;
+    case CallPath::kMul: return 0;
   }
   SHARDFUZZ_CHECK(false, "call path {} has no dims", static_cast<int>(call));
 }

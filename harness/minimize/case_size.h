@@ -22,6 +22,7 @@ struct CaseSize {
   std::int64_t params = 0;
   std::int64_t operations_run = 0;      // of one step, times the steps
   std::int64_t operations_written = 0;  // so [forward] twice is smaller than [forward, forward]
+  std::int64_t nested_params = 0;       // not in the root
   std::int64_t unusual_uses = 0;        // not called in the pack's first way; not sharded on dim 0
   std::int64_t shape_dims = 0;
   std::int64_t elements = 0;
@@ -29,6 +30,7 @@ struct CaseSize {
   std::int64_t list_entries = 0;    // of all lists with one entry a rank or an expert
   std::int64_t unusual_fields = 0;  // fields that differ from the simplest value they can have
   std::int64_t distance = 0;        // how far the numbers of those fields are from it
+  std::int64_t disorder = 0;        // pairs of operations that are not in the order of OpKind
   std::int64_t unusual_names = 0;
   auto operator<=>(const CaseSize&) const = default;
 };
@@ -40,6 +42,7 @@ CaseSize size_of(const Case& c);
 DType simplest_dtype(const ParamSpec& param);
 CallPath simplest_call(const ParamSpec& param);
 std::optional<DType> simplest_param_dtype(const GroupSpec& group);
+bool simplest_flag(OpKind kind);  // what FSDP2 does where the operation is left out
 // Every dim of the parameter but dim 0 is a multiple of this.
 std::int64_t dim_step(const ParamSpec& param);
 // The fewest rows an expert can get such that every pack can compute with them.

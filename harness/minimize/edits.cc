@@ -147,6 +147,26 @@ void drop_params(Case* c, const std::vector<ParamRef>& dropped) {
   fit_empty_experts(c);
 }
 
+void retarget_operations(Case* c, const std::vector<ParamRef>& from, ParamRef to) {
+  const auto is_from = [&](ParamRef ref) {
+    return std::find(from.begin(), from.end(), ref) != from.end();
+  };
+  const auto is_whole_group = [&](std::size_t group) {
+    std::size_t param = 0;
+    while (param < c->groups[group].params.size() && is_from({group, param})) ++param;
+    return group > 0 && param == c->groups[group].params.size();
+  };
+  for (Operation& op : c->operations) {
+    const auto group = find_group(*c, op.group);
+    const auto param = find_param(*c, op.group, op.param);
+    const bool moves =
+        op.param.empty() ? group && is_whole_group(*group) : param && is_from(*param);
+    if (!moves) continue;
+    op.group = c->groups[to.group].name;
+    if (!op.param.empty()) op.param = at(c, to).name;
+  }
+}
+
 void drop_groups(Case* c, std::size_t first, std::size_t last) {
   SHARDFUZZ_CHECK(first >= 1 && first <= last && last <= c->groups.size(),
                   "groups [{}, {}) of {} cannot be dropped", first, last, c->groups.size());
@@ -198,6 +218,21 @@ void merge_into_root(Case* c, std::size_t group, Settings settings) {
     root.name = std::move(name);
   }
   c->groups.erase(c->groups.begin() + static_cast<std::ptrdiff_t>(group));
+  follow(c, renaming);
+  drop_dangling_references(c);
+}
+
+void move_into_root(Case* c, ParamRef moved) {
+  SHARDFUZZ_CHECK(moved.group >= 1 && c->groups[moved.group].params.size() > 1,
+                  "parameter {} of group {} cannot be moved", moved.param, moved.group);
+  GroupSpec& root = c->groups[0];
+  const std::string old_name = full_name(*c, moved);
+  ParamSpec param = at(*c, moved);
+  param.name = unused_name(root, param.name);
+  const Renaming renaming{.groups = {}, .params = {{old_name, root.name + "." + param.name}}};
+  root.params.push_back(std::move(param));
+  std::vector<ParamSpec>& left = c->groups[moved.group].params;
+  left.erase(left.begin() + static_cast<std::ptrdiff_t>(moved.param));
   follow(c, renaming);
   drop_dangling_references(c);
 }

@@ -36,6 +36,9 @@ void drop_params(Case* c, const std::vector<ParamRef>& dropped);
 void drop_groups(Case* c, std::size_t first, std::size_t last);
 
 enum class Place { kRoot, kNested };
+// Operations on one of `from`, or on a nested group that consists of them, are done to `to`
+// instead.
+void retarget_operations(Case* c, const std::vector<ParamRef>& from, ParamRef to);
 // Leaves one parameter. kRoot: in a root that has its group's settings. kNested: in its own group
 // below an empty root; does nothing more than kRoot where it is in the root already.
 void keep_only(Case* c, ParamRef kept, Place place);
@@ -43,6 +46,8 @@ void keep_only(Case* c, ParamRef kept, Place place);
 enum class Settings { kOfRoot, kOfGroup };
 // Moves the parameters of a nested group into the root.
 void merge_into_root(Case* c, std::size_t group, Settings settings);
+// Moves one of several parameters of a nested group into the root, which keeps its settings.
+void move_into_root(Case* c, ParamRef moved);
 
 // Also fits tokens_by_rank, delays, unused_on_ranks and an integer reshard_after_forward, and drops
 // operations and fields that need a mesh dimension that is gone.

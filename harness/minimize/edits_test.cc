@@ -90,6 +90,34 @@ TEST(Edits, KeepOnlyNestedLeavesAnEmptyRoot) {
   EXPECT_EQ(c.operations.size(), 2u);
 }
 
+TEST(Edits, OperationsOnWhatIsDroppedCanBeDoneToAnotherParameter) {
+  Case c = three_groups();
+  retarget_operations(&c, {{1, 0}}, {0, 1});  // left.a, which is all that left has
+  EXPECT_EQ(c.operations[0].group, "root");
+  EXPECT_EQ(c.operations[0].param, "");
+  EXPECT_EQ(c.operations[1].group + "." + c.operations[1].param, "root.b");
+  EXPECT_EQ(c.operations[2].group + "." + c.operations[2].param, "root.a") << "not dropped";
+  retarget_operations(&c, {{0, 0}, {0, 1}}, {2, 0});
+  EXPECT_EQ(c.operations[0].group, "root") << "the root stays, whatever it loses";
+  EXPECT_EQ(c.operations[2].group + "." + c.operations[2].param, "right.c");
+  EXPECT_TRUE(validate(c).ok());
+}
+
+TEST(Edits, AParameterMovesIntoTheRootWithItsOperations) {
+  Case c = three_groups();
+  c.groups[1].params.push_back(c.groups[1].params[0]);
+  c.groups[1].params[1].name = "d";
+  move_into_root(&c, {1, 0});
+  ASSERT_EQ(c.groups[0].params.size(), 3u);
+  EXPECT_EQ(c.groups[0].params[2].name, "a_1");
+  EXPECT_EQ(c.groups[0].reshard_after_forward, ReshardAfterForward{});
+  ASSERT_EQ(c.groups[1].params.size(), 1u);
+  EXPECT_EQ(c.groups[1].params[0].name, "d");
+  EXPECT_EQ(c.operations[0].group, "left") << "the group itself is still there";
+  EXPECT_EQ(c.operations[1].group + "." + c.operations[1].param, "root.a_1");
+  EXPECT_TRUE(validate(c).ok());
+}
+
 TEST(Edits, MergingRenamesWhatWouldClash) {
   Case c = three_groups();
   merge_into_root(&c, 1, Settings::kOfRoot);

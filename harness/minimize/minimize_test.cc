@@ -238,6 +238,50 @@ TEST(Minimize, TwoParametersThatAreNeededMeetInTheRoot) {
   }
 }
 
+// HSDP over 2 x 2 ranks or one group of 4: where only their number matters, all end in one group.
+TEST(Minimize, RanksThatAreNeededEndInOneDimension) {
+  Case start;
+  start.mesh = {.shape = {2, 2}, .dim_names = {"replicate", "shard"}};
+  start.groups.resize(1);
+  start.groups[0].name = "root";
+  start.groups[0].params = {{.name = "w", .shape = {8, 2, 2}, .tied_to = {}}};
+  for (const int ranks : {3, 4}) {
+    const Bug bug = [ranks](const Case& c) {
+      return c.mesh.world_size() < ranks ? std::nullopt : std::optional(ParamRef{0, 0});
+    };
+    const Case end = minimize(start, kSignature, testing::evaluate_with(bug), {}).smallest;
+    EXPECT_EQ(end.mesh, (Mesh{.shape = {ranks}, .dim_names = {"shard"}}));
+  }
+}
+
+// Nothing here depends on the order of the two, on the flag or on which parameter is named.
+TEST(Minimize, OperationsEndInOneOrderWithPlainFlagsOnTheFirstParameter) {
+  Case start;
+  start.groups.resize(1);
+  start.groups[0].name = "root";
+  start.groups[0].params = {{.name = "w", .shape = {2}, .tied_to = {}},
+                            {.name = "w1", .shape = {2}, .tied_to = {}}};
+  start.operations = {{.kind = OpKind::kFullTensor, .group = "root", .param = "w1"},
+                      {.kind = OpKind::kUnshard, .group = "root", .param = {}, .flag = true}};
+  const auto has = [](const Case& c, OpKind kind) {
+    return std::any_of(c.operations.begin(), c.operations.end(),
+                       [&](const Operation& op) { return op.kind == kind; });
+  };
+  for (const std::size_t params : {1, 2}) {
+    const Bug bug = [&](const Case& c) {
+      const bool shows =
+          params_of(c).size() >= params && has(c, OpKind::kUnshard) && has(c, OpKind::kFullTensor);
+      return shows ? std::optional(params_of(c).back()) : std::nullopt;
+    };
+    const Case end = minimize(start, kSignature, testing::evaluate_with(bug), {}).smallest;
+    EXPECT_EQ(params_of(end).size(), params);
+    const std::vector<Operation> expected{
+        {.kind = OpKind::kUnshard, .group = "root", .param = {}},
+        {.kind = OpKind::kFullTensor, .group = "root", .param = "w"}};
+    EXPECT_EQ(end.operations, expected);
+  }
+}
+
 TEST(Minimize, ListsThatAreNeededKeepTheirLeastEntries) {
   Case start;
   start.mesh.shape = {4};

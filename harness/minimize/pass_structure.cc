@@ -25,7 +25,13 @@ std::vector<Mesh> smaller_meshes(const Mesh& mesh) {
     for (const int size : {1, 2, shard_size}) {
       if (size <= shard_size) add(one_dim(size));
     }
+    // A failure that needs so many ranks, however they are laid out.
+    for (const std::int64_t size : toward(1, mesh.world_size())) {
+      add(one_dim(static_cast<int>(size)));
+    }
+    add(one_dim(mesh.world_size()));
     for (std::size_t dim = 0; dim < mesh.shape.size(); ++dim) {
+      if (mesh.dim_names[dim] == "shard") continue;  // each mesh has one
       Mesh without = mesh;
       without.shape.erase(without.shape.begin() + static_cast<std::ptrdiff_t>(dim));
       without.dim_names.erase(without.dim_names.begin() + static_cast<std::ptrdiff_t>(dim));
@@ -129,14 +135,19 @@ Proposals propose_steps(const Case& c, const Focus&) {
   return proposals;
 }
 
-// One parameter alone: in the root, else in a group of its own below an empty root.
+// One parameter alone: in the root, else in a group of its own below an empty root. Operations on
+// the others are left out or, where the failure needs them, done to this one.
 Proposals propose_one_param(const Case& c, const Focus& focus) {
   Proposals proposals;
   const bool is_known = find_param(c, focus.group, focus.param).has_value();
   for (const ParamRef ref : is_known ? focused(c, focus) : params_of(c)) {
-    for (const Place place : {Place::kRoot, Place::kNested}) {
-      proposals.push_back(c);
-      keep_only(&proposals.back(), ref, place);
+    Case retargeted = c;
+    retarget_operations(&retargeted, params_of(c), ref);
+    for (const Case& start : {c, retargeted}) {
+      for (const Place place : {Place::kRoot, Place::kNested}) {
+        proposals.push_back(start);
+        keep_only(&proposals.back(), ref, place);
+      }
     }
   }
   return proposals;
@@ -151,13 +162,19 @@ Proposals propose_fewer_groups(const Case& c, const Focus&) {
   return proposals;
 }
 
-Proposals propose_fewer_params(const Case& c, const Focus&) {
+Proposals propose_fewer_params(const Case& c, const Focus& focus) {
   Proposals proposals;
   const std::vector<ParamRef> refs = params_of(c);
   for (const Chunk chunk : chunks_of(refs.size())) {
+    const std::vector<ParamRef> dropped(refs.begin() + static_cast<std::ptrdiff_t>(chunk.first),
+                                        refs.begin() + static_cast<std::ptrdiff_t>(chunk.last));
     proposals.push_back(c);
-    drop_params(&proposals.back(), {refs.begin() + static_cast<std::ptrdiff_t>(chunk.first),
-                                    refs.begin() + static_cast<std::ptrdiff_t>(chunk.last)});
+    drop_params(&proposals.back(), dropped);
+    for (const ParamRef ref : focused(c, focus)) {
+      proposals.push_back(c);
+      retarget_operations(&proposals.back(), dropped, ref);
+      drop_params(&proposals.back(), dropped);
+    }
   }
   return proposals;
 }
@@ -169,6 +186,11 @@ Proposals propose_into_root(const Case& c, const Focus&) {
       proposals.push_back(c);
       merge_into_root(&proposals.back(), group, settings);
     }
+  }
+  for (const ParamRef ref : params_of(c)) {
+    if (ref.group == 0 || c.groups[ref.group].params.size() == 1) continue;
+    proposals.push_back(c);
+    move_into_root(&proposals.back(), ref);
   }
   return proposals;
 }

@@ -1,7 +1,9 @@
 // Passes that keep the structure of a case and make its values simpler.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "harness/case/case_names.h"
 #include "harness/minimize/case_size.h"
 #include "harness/minimize/detail/pass_parts.h"
 
@@ -35,6 +37,15 @@ void propose_entries_at(std::int64_t floor, const Case& c,
       (*list_of(&proposals->back()))[i] = static_cast<int>(value);
     }
   }
+}
+
+// As many ranks or experts, but the first ones: then there may be fewer of them in the case.
+void propose_first_ones(const Case& c, const std::function<std::vector<int>*(Case*)>& list_of,
+                        Proposals* proposals) {
+  proposals->push_back(c);
+  std::vector<int>* list = list_of(&proposals->back());
+  std::iota(list->begin(), list->end(), 0);
+  propose_entries_at(0, c, list_of, proposals);
 }
 
 // A number that the resets could not take to its floor, which may lie on either side.
@@ -118,11 +129,13 @@ Proposals propose_dims(const Case& c, const Focus&) {
 Proposals propose_list_entries(const Case& c, const Focus&) {
   Proposals proposals;
   for (std::size_t g = 0; g < c.groups.size(); ++g) {
-    propose_without(
-        c, [g](Case* to) { return &to->groups[g].unused_on_ranks; }, &proposals);
+    const auto unused_on_ranks = [g](Case* to) { return &to->groups[g].unused_on_ranks; };
+    propose_without(c, unused_on_ranks, &proposals);
+    propose_first_ones(c, unused_on_ranks, &proposals);
   }
-  propose_without(
-      c, [](Case* to) { return &to->batch.empty_experts; }, &proposals);
+  const auto empty_experts = [](Case* to) { return &to->batch.empty_experts; };
+  propose_without(c, empty_experts, &proposals);
+  propose_first_ones(c, empty_experts, &proposals);
   propose_entries_at(
       1, c, [](Case* to) { return &to->batch.tokens_by_rank; }, &proposals);
   propose_entries_at(
@@ -183,6 +196,30 @@ Proposals propose_other_values(const Case& c, const Focus&) {
     if (group.mixed_precision.param_dtype) {
       proposals.push_back(c);
       proposals.back().groups[g].mixed_precision.param_dtype = DType::kBFloat16;
+    }
+  }
+  return proposals;
+}
+
+// Flags to what they are anyway; operations on any parameter to the first one, and those that stand
+// in no order that matters to one order.
+Proposals propose_operation_values(const Case& c, const Focus&) {
+  Proposals proposals;
+  for (std::size_t i = 0; i < c.operations.size(); ++i) {
+    const OpKind kind = c.operations[i].kind;
+    if (arguments_of(kind).flag) {
+      proposals.push_back(c);
+      proposals.back().operations[i].flag = simplest_flag(kind);
+    }
+    if (find_param(c, c.operations[i].group, c.operations[i].param)) {
+      const ParamRef first = params_of(c).front();
+      proposals.push_back(c);
+      proposals.back().operations[i].group = c.groups[first.group].name;
+      proposals.back().operations[i].param = at(c, first).name;
+    }
+    if (i > 0 && c.operations[i - 1].kind > kind) {
+      proposals.push_back(c);
+      std::swap(proposals.back().operations[i - 1], proposals.back().operations[i]);
     }
   }
   return proposals;

@@ -26,6 +26,7 @@ const std::vector<Pass>& all_passes() {
       {"list_entries", detail::propose_list_entries},
       {"small_numbers", detail::propose_small_numbers},
       {"other_values", detail::propose_other_values},
+      {"operation_values", detail::propose_operation_values},
       {"names", detail::propose_names},
   };
   return passes;

@@ -54,6 +54,7 @@ Proposals propose_dims(const Case& c, const Focus& focus);
 Proposals propose_list_entries(const Case& c, const Focus& focus);
 Proposals propose_small_numbers(const Case& c, const Focus& focus);
 Proposals propose_other_values(const Case& c, const Focus& focus);
+Proposals propose_operation_values(const Case& c, const Focus& focus);
 Proposals propose_names(const Case& c, const Focus& focus);
 
 }  // namespace shardfuzz::detail
