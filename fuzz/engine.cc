@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "fuzz/numbered_case.h"
+#include "fuzz/case_source.h"
 #include "fuzz/shrink.h"
 #include "fuzz/writable.h"
 #include "harness/base/hash.h"
@@ -27,6 +27,7 @@ CaseSeries series_of(const EngineOptions& options) {
           .packs = options.packs,
           .world_max = options.world_max,
           .documented_use_only = options.documented_use_only,
+          .steered_one_in = options.steered_one_in,
           .command = options.command};
 }
 
@@ -39,9 +40,14 @@ class Run {
   Run(Runner& runner, const EngineOptions& options, const EngineEvents& events)
       : runner_(runner),
         options_(options),
-        series_(series_of(options)),
+        source_(series_of(options)),
         events_(events),
-        start_(now()) {}
+        start_(now()),
+        next_case_(options.start.next_case),
+        next_handled_(options.start.next_case),
+        ranges_taken_(options.start.next_range) {
+    source_.skip_to(next_case_);
+  }
 
   Result<EngineResult> go() {
     if (Status made = make_writable_folder(options_.output_folder); !made) return made.error();
@@ -54,12 +60,14 @@ class Run {
       if (Status status = collect(); !status) return status.error();
       if (Status status = look_at_explorer(); !status) return status.error();
       if (!to_shrink_.empty() || !to_compare_.empty() || !to_confirm_.empty()) {
-        if (Status status = settle(); !status) return status.error();
+        if (Status status = settle(options_.own_cases ? kAll : 1); !status) return status.error();
       }
+      if (events_.came_to) events_.came_to(position());
     }
     if (Status status = finish(); !status) return status.error();
     tell_rest();
     result_.stats.seconds = elapsed();
+    result_.position = position();
     return std::move(result_);
   }
 
@@ -70,14 +78,20 @@ class Run {
     return std::chrono::duration<double>(now() - start_).count();
   }
 
+  [[nodiscard]] RunPosition position() const {
+    return {.next_case = next_handled_, .next_range = ranges_taken_};
+  }
   [[nodiscard]] bool limit_reached() const {
-    return options_.case_limit > 0 && next_case_ >= options_.case_limit;
+    const std::int64_t came_to = options_.own_cases ? next_case_ : result_.stats.explored;
+    return options_.case_limit > 0 && came_to >= options_.case_limit;
   }
   [[nodiscard]] bool is_stopping() const {
     return options_.is_interrupted() || options_.is_out_of_time() || result_.too_many_signatures;
   }
   [[nodiscard]] bool is_over() const {
-    return is_stopping() || (limit_reached() && runner_.pending_count() == 0);
+    if (is_stopping()) return true;
+    if (!options_.own_cases && explorer_is_done_) return true;
+    return limit_reached() && runner_.pending_count() == 0;
   }
 
   // Files of an earlier run in the same folder: their failures are not new.
@@ -92,10 +106,11 @@ class Run {
   }
 
   Status feed() {
+    if (!options_.own_cases) return Done{};
     while (!limit_reached() && runner_.pending_count() < kInFlight && to_shrink_.empty() &&
            to_confirm_.empty() && next_case_ - next_handled_ < kHeldMax) {
       const std::int64_t number = next_case_++;
-      Case c = numbered_case(series_, number);
+      const Case c = source_.next();
       if (const Status valid = validate(c); !valid) {
         ++result_.stats.invalid;  // the generator's bug: its test holds that there are none
         note_error("generated case does not validate: " + valid.error().text());
@@ -110,12 +125,14 @@ class Run {
   // At fixed numbers of cases, so that it does not matter how fast the explorer is.
   Status look_at_explorer() {
     if (options_.explorer == nullptr || explorer_is_done_) return Done{};
-    if (next_handled_ < kCasesPerRange * (1 + ranges_taken_)) return Done{};
-    const auto answer = options_.explorer->take();
-    if (!answer) return options_.is_interrupted() ? Status(Done{}) : Status(answer.error());
+    if (options_.own_cases && next_handled_ < kCasesPerRange * (1 + ranges_taken_)) return Done{};
+    const auto answer = options_.explorer->take([this] { return is_stopping(); });
+    if (!answer) return is_stopping() ? Status(Done{}) : Status(answer.error());
     ++ranges_taken_;
     result_.stats.explored += answer->cases;
-    if (answer->cases == 0) {  // packs that the twin has not
+    result_.stats.lost_ranges = options_.explorer->lost_ranges();
+    tell_progress();
+    if (answer->cases == 0 && !answer->was_lost) {  // packs that the twin has not
       explorer_is_done_ = true;
       return Done{};
     }
@@ -130,7 +147,7 @@ class Run {
   // What failed on the native target, on the real one.
   Status confirm(const ExploreAnswer::Failure& failure) {
     if (seen_.count(failure.signature) != 0) return Done{};
-    const Case c = options_.explorer->case_of(failure.number);
+    const Case& c = failure.the_case;
     const auto evaluated = runner_.evaluate(c);
     if (!evaluated) return evaluated.error();
     if (evaluated->verdict.kind == VerdictKind::kError) return Done{};  // interrupted, or ours
@@ -138,7 +155,8 @@ class Run {
     ++(same ? result_.stats.confirmed : result_.stats.not_confirmed);
     const bool is_new = evaluated->verdict.kind == VerdictKind::kFail &&
                         seen_.count(evaluated->verdict.signature) == 0;
-    return is_new ? note_failure(c, *evaluated, next_handled_) : Done{};
+    const std::int64_t number = options_.own_cases ? next_handled_ : failure.number;
+    return is_new ? note_failure(c, *evaluated, number) : Done{};
   }
 
   enum class Purpose : std::uint64_t { kFirst = 0, kRepeat = 1 };
@@ -279,8 +297,8 @@ class Run {
     if (validate(c)) to_compare_.push_back({number, std::move(c)});
   }
 
-  // With nothing in flight: shrink what was found, compare meshes.
-  Status settle() {
+  // With nothing in flight: confirm, compare meshes, shrink what was found.
+  Status settle(std::size_t shrink_max = kAll) {
     while (runner_.pending_count() > 0) {
       if (Status status = collect(); !status) return status;
       if (options_.is_interrupted()) return Done{};
@@ -301,7 +319,7 @@ class Run {
         if (Status noted = note_failure(c, *evaluated, number); !noted) return noted;
       }
     }
-    while (!to_shrink_.empty() && !options_.is_interrupted()) {
+    for (; shrink_max > 0 && !to_shrink_.empty() && !options_.is_interrupted(); --shrink_max) {
       const auto [index, verdict] = std::move(to_shrink_.front());
       to_shrink_.pop_front();
       if (Status status = shrink_failure(index, verdict); !status) return status;
@@ -359,6 +377,7 @@ class Run {
     return Done{};
   }
 
+  static constexpr std::size_t kAll = SIZE_MAX;
   static constexpr std::int64_t kCasesPerRange = 32;  // of the real target, for one explored range
   static constexpr std::size_t kInFlight = 4;         // enough to keep two workers busy
   // Cases that are ahead of one that has not come back: it may be a hang of a minute.
@@ -366,17 +385,17 @@ class Run {
 
   Runner& runner_;
   const EngineOptions& options_;
-  const CaseSeries series_;
+  CaseSource source_;
   const EngineEvents& events_;
   const Time start_;
   EngineResult result_;
-  std::int64_t next_case_ = 0, next_handled_ = 0;
+  std::int64_t next_case_, next_handled_;
   std::map<std::int64_t, std::optional<Runner::Finished>>
       held_;  // finished, but not their turn yet
   std::set<std::string> seen_;
   std::set<std::string> explored_;  // signatures that the native target showed
   std::deque<ExploreAnswer::Failure> to_confirm_;
-  std::int64_t ranges_taken_ = 0;
+  std::int64_t ranges_taken_;
   bool explorer_is_done_ = false;
   std::map<std::int64_t, Trace> first_traces_;
   struct ToShrink {

@@ -1,5 +1,6 @@
 #include "fuzz/explore.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "harness/native/supported.h"
@@ -7,27 +8,26 @@
 
 namespace shardfuzz {
 
-ExploreAnswer explore(native::NativeTarget& target, const ExploreRequest& request) {
+void ExploreSession::prepare(const ExploreRequest& request) {
+  const bool goes_on = source_ && request.series == series_ && source_->number() <= request.first;
+  if (!goes_on) {
+    series_ = request.series;
+    source_ = std::make_unique<CaseSource>(series_);
+  }
+  source_->skip_to(request.first);
+}
+
+ExploreAnswer ExploreSession::run(const ExploreRequest& request) {
+  prepare(request);
   ExploreAnswer answer;
-  std::set<std::string> seen;
-  for (std::int64_t number = request.first; number < request.first + request.count; ++number) {
-    Case c = numbered_case(request.series, number);
+  for (std::int64_t i = 0; i < request.count; ++i) {
+    const std::int64_t number = source_->number();
+    const Case c = source_->next();
     if (const auto reason = native::unsupported(c)) {
       ++answer.skipped[*reason];
       continue;
     }
-    ++answer.cases;
-    answer.ranks += c.mesh.world_size();
-    const Verdict verdict = judge(c, target.run(c), {.with_digest = false});
-    switch (verdict.kind) {
-      case VerdictKind::kPass: ++answer.passed; break;
-      case VerdictKind::kRefused: ++answer.refused; break;
-      default:
-        ++answer.failed;
-        if (seen.insert(verdict.signature).second) {
-          answer.failures.push_back({.number = number, .signature = verdict.signature});
-        }
-    }
+    note(c, judge(c, target_->run(c), {.with_digest = false}), number, &answer);
   }
   return answer;
 }

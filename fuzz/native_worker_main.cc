@@ -33,11 +33,12 @@ std::string repeat(native::NativeTarget& target, const Case& c, int times) {
   return fmt::format(R"({{"seconds":{},"verdict":"{}"}})", seconds, name_of(verdict.kind));
 }
 
-Result<std::string> answer_to(native::NativeTarget& target, std::string_view request) {
+Result<std::string> answer_to(native::NativeTarget& target, ExploreSession& session,
+                              std::string_view request) {
   if (request.starts_with(kExplore)) {
     const auto parsed = parse_explore_request(request.substr(kExplore.size()));
     if (!parsed) return parsed.error();
-    return answer_text(explore(target, *parsed));
+    return answer_text(session.run(*parsed));
   }
   int times = 0;
   if (request.starts_with(kRepeat)) {
@@ -53,10 +54,11 @@ Result<std::string> answer_to(native::NativeTarget& target, std::string_view req
 
 int serve(native::NativeTarget& target) {
   if (!write_frame(kAnswerFd, FrameKind::kHello, R"({"target":"native"})")) return 0;
+  ExploreSession session(&target);
   Frame frame;
   while (read_frame(kRequestFd, &frame) == ReadStatus::kFrame) {
     if (frame.kind == FrameKind::kQuit) break;
-    const Result<std::string> answer = answer_to(target, frame.payload);
+    const Result<std::string> answer = answer_to(target, session, frame.payload);
     if (!answer) {
       std::fprintf(stderr, "%s\n", answer.error().text().c_str());
       return 2;

@@ -125,6 +125,8 @@ PoolOptions pool_options(const RunnerOptions& options) {
     pool.worker.argv.push_back("--pack");
     pool.worker.argv.push_back(file);
   }
+  pool.worker.argv.insert(pool.worker.argv.end(), options.worker_arguments.begin(),
+                          options.worker_arguments.end());
   pool.worker.memory_bytes_max = options.memory_mib_max << 20;
   pool.worker.hang_signal = SIGUSR1;
   pool.worker_count = options.worker_count;

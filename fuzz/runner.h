@@ -33,11 +33,12 @@ enum class Target { kReal, kNative };
 
 struct RunnerOptions {
   Target target = Target::kReal;
-  std::string worker;                   // path of shardfuzz_worker or shardfuzz_native_worker
-  std::string python;                   // interpreter with torch and torchao
-  std::string home;                     // folder that holds harness/real
-  std::vector<std::string> pack_files;  // packs outside the project
-  std::string planted;                  // of the native target (harness/native/planted.h)
+  std::string worker;                         // path of shardfuzz_worker or shardfuzz_native_worker
+  std::string python;                         // interpreter with torch and torchao
+  std::string home;                           // folder that holds harness/real
+  std::vector<std::string> worker_arguments;  // after those that follow from the rest
+  std::vector<std::string> pack_files;        // packs outside the project
+  std::string planted;                        // of the native target (harness/native/planted.h)
   int worker_count = 2;
   int timeout_s = 60;                  // bound on one case
   std::int64_t memory_mib_max = 6144;  // resident memory of a worker

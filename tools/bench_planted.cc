@@ -10,7 +10,7 @@
 #include "fuzz/explorer.h"
 #include "fuzz/shrink.h"
 #include "harness/base/exit_code.h"
-#include "harness/case/case_json.h"
+#include "harness/case/form.h"
 #include "harness/minimize/case_size.h"
 #include "harness/native/planted.h"
 #include "reports/terminal.h"
@@ -41,17 +41,6 @@ Number median(std::vector<Number> values) {
   return values[values.size() / 2];
 }
 
-// What two minimized cases of one bug are compared by.
-std::string form_of(Case c) {
-  c.name.clear();
-  c.origin = {};
-  c.seed = 0;
-  c.schedule.seed = 0;
-  c.expect = {};
-  c.predicate.clear();
-  return canonical_text(c);
-}
-
 // The first failing case of the bug, minimized; nothing found: `cases` is what was run.
 Result<Found> find(const RunnerOptions& native, std::uint64_t seed, std::int64_t cases_max) {
   const CaseSeries series{.seed = seed,
@@ -74,7 +63,7 @@ Result<Found> find(const RunnerOptions& native, std::uint64_t seed, std::int64_t
   found.seconds = std::chrono::duration<double>(Time::now() - start).count();
   explorer.shutdown();
   if (!failure) return found;
-  const Case start_case = explorer.case_of(failure->number);
+  const Case& start_case = failure->the_case;
   const auto evaluated = runner.evaluate(start_case);
   if (!evaluated) return evaluated.error();
   const auto shrunk =
@@ -83,7 +72,7 @@ Result<Found> find(const RunnerOptions& native, std::uint64_t seed, std::int64_t
   if (!shrunk) return shrunk.error();
   runner.shutdown();
   found.evaluations = shrunk->evaluations;
-  found.form = form_of(shrunk->smallest);
+  found.form = form_text(shrunk->smallest);
   found.line = shrunk->smallest.expect.signature + "  " + case_line(shrunk->smallest);
   return found;
 }

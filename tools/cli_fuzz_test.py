@@ -239,3 +239,30 @@ def test_a_killed_engine_leaves_no_worker_and_no_half_of_a_file(tmp_path):
     told = set(re.findall(r"^FOUND  (.*?)  ", ran.out, re.M))
     assert told and told <= signatures_of(found)
     run("cases", "check", found).expect(DONE)
+
+
+# --- a run that goes on --------------------------------------------------------------------------
+
+
+@needs_worker
+def test_a_run_in_two_parts_is_the_run_in_one(tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    fixed = [word for word in FIXED if word != "--fail-on-new"]
+    run(*fixed, "--output", whole).expect(DONE)
+    run(*[25 if word == 60 else word for word in fixed], "--output", parts).expect(DONE)
+    assert len(texts_of(parts)) < len(texts_of(whole))
+    ran = run(*fixed, "--resume", "--output", parts).expect(DONE)
+    assert "35 cases in " in ran.err
+    assert texts_of(parts) == texts_of(whole)
+
+
+@needs_worker
+def test_a_run_goes_on_only_as_itself(tmp_path):
+    run("fuzz", "--resume", "--output", tmp_path).expect(BAD_INPUT, "no run is kept", "--resume")
+    line = ["fuzz", "--engine", "property", "--cases", 3, "--output", tmp_path]
+    run(*line, "--seed", 4).expect(DONE)
+    kept = (tmp_path / ".shardfuzz-run").read_text()
+    assert json.loads(kept)["next_case"] == 3
+    run(*line, "--seed", 5, "--resume").expect(BAD_INPUT, "seed 4", "seed 5")
+    (tmp_path / ".shardfuzz-run").write_text(kept[: len(kept) // 2])
+    run(*line, "--seed", 4, "--resume").expect(BAD_INPUT, "not a file of a kept run")

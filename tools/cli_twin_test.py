@@ -70,3 +70,35 @@ def test_what_the_twin_finds_is_confirmed_on_the_real_target(tmp_path):
     words = ran.err.split("signatures that were new there ")[1].split()
     assert words[1] == "confirmed" and int(words[0]) > 0
     assert ", 0 not" in ran.err
+
+
+# The coverage engine needs libFuzzer's target, which needs clang. The native worker answers the same
+# requests (with numbered cases), so the engine's side is tested without either.
+COVERAGE = ["fuzz", "--engine", "coverage", "--native-case", NATIVE_WORKER]
+
+
+@needs_twin
+def test_the_coverage_engine_confirms_and_shrinks_what_the_twin_finds(tmp_path):
+    line = [*COVERAGE, "--corpus", tmp_path / "corpus", "--cases", 512, "--seed", 2]
+    line += ["--only", "torchao_moe_fp8:shipped", "--minimize-seconds", 5]
+    ran = run(*line, "--output", tmp_path / "found", "--json").expect(DONE)
+    found = [json.loads(line) for line in ran.out.splitlines()]
+    assert "torchao_moe_fp8:shipped|P1|AssertionError|empty" in {f["signature"] for f in found}
+    assert ", 0 not" in ran.err and "0 cases in " in ran.err
+    assert all(json.loads(open(f["file"]).read())["expect"]["verdict"] == "fail" for f in found)
+    assert (tmp_path / "corpus").is_dir()
+
+
+@needs_twin
+def test_the_coverage_engine_stops_where_its_target_is_not_there(tmp_path):
+    line = ["fuzz", "--engine", "coverage", "--corpus", tmp_path, "--output", tmp_path / "found"]
+    run(*line).expect(BAD_INPUT, "native_case is not built", "tools/fuzz")
+    run(*COVERAGE, "--resume", "--output", tmp_path / "found").expect(BAD_INPUT, "--resume")
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_twin
+def test_a_twin_that_dies_again_and_again_ends_the_run(tmp_path):
+    line = ["fuzz", "--engine", "coverage", "--native-case", "/bin/false", "--corpus", tmp_path]
+    ran = run(*line, "--output", tmp_path / "found").expect(BAD_INPUT, "/bin/false")
+    assert ran.seconds < 60

@@ -15,6 +15,8 @@
 #include "harness/case/case_json.h"
 #include "harness/worker/clock.h"
 #include "reports/json_lines.h"
+#include "tools/bench_explore.h"
+#include "tools/bench_layout.h"
 #include "tools/bench_planted.h"
 #include "tools/case_files.h"
 #include "tools/interrupt.h"
@@ -30,7 +32,8 @@ struct Options : CommonOptions {
   double seconds = 10;
   int warm_up = 20, torchrun_runs = 1;
   bool torchrun = true;
-  bool planted = false;
+  bool planted = false, layout = false;
+  std::int64_t explore = 0;
   int seeds = 10;
   std::string native_worker;
 };
@@ -174,10 +177,17 @@ Result<Measured> measure_native(const Case& c, const Options& options) {
 
 int run(Options& options) {
   options.runner.worker_count = 1;
+  if (options.layout) {
+    pin_to_one_core();
+    return bench_layout({.seconds = options.seconds, .json = options.json});
+  }
+  RunnerOptions native = options.runner;
+  native.target = Target::kNative;
+  native.worker = options.native_worker;
+  if (options.explore > 0) {
+    return bench_explore({.native = native, .cases = options.explore, .json = options.json});
+  }
   if (options.planted) {
-    RunnerOptions native = options.runner;
-    native.target = Target::kNative;
-    native.worker = options.native_worker;
     return bench_planted({.native = native, .seeds = options.seeds, .json = options.json});
   }
   if (options.paths.empty()) options.paths = {options.runner.home + "/tools/bench_cases"};
@@ -232,6 +242,11 @@ void add_bench_command(CLI::App* app, int* exit_code) {
       ->capture_default_str();
   command->add_flag("--planted", options->planted,
                     "how soon bugs planted in the C++ twin are found, and what they shrink to");
+  command
+      ->add_option("--explore", options->explore,
+                   "so many generated cases on the C++ twin: cases/s, and memory over time")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command->add_flag("--layout", options->layout, "cases/s of the shard algebra alone");
   command->add_option("--seeds", options->seeds, "of --planted, for each bug")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

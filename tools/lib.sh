@@ -169,6 +169,19 @@ ensure_packages() {
   with_lock "$SHARDFUZZ_CACHE/setup.lock" install_missing "${wanted[@]}"
 }
 
+# The newest clang that is there, else the oldest that is known to work, which is then installed.
+kClangNewest=23
+kClangOldest=19
+
+# Sets CXX, and clang: the version whose packages are needed.
+choose_clang() {
+  [[ -z ${CXX:-} ]] || return 0
+  for ((clang = kClangNewest; clang > kClangOldest; --clang)); do
+    ! command -v "clang++-$clang" >/dev/null || break
+  done
+  export CXX=clang++-$clang
+}
+
 # --- Python --------------------------------------------------------------------------------------
 
 # python_facts PYTHON: one fact a line: executable, tag (cp311), full version, Python.h, libpython,

@@ -9,20 +9,24 @@
 //   SHARDFUZZ_FINDINGS       folder for case files; default: findings
 //   SHARDFUZZ_ABORT_ON_FAIL  1: abort at the first failure, so that libFuzzer keeps the input
 //   SHARDFUZZ_PRINT_CASES    1: print each input's case as JSON
+// With --worker, which libFuzzer passes over, it is the explorer of an engine (explore_worker.h).
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fuzz/documented_use.h"
 #include "fuzz/domain.h"
 #include "fuzz/mutate_input.h"
+#include "fuzz/native_packs.h"
 #include "fuzz/pack_hooks.h"
+#include "fuzz/targets/explore_worker.h"
 #include "fuzz/targets/findings.h"
 #include "harness/base/check.h"
 #include "harness/base/exit_code.h"
@@ -64,41 +68,41 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return words;
 }
 
-bool has_pack(const PackHook& hook) {
-  Case probe;
-  probe.groups = {
-      {.name = "root",
-       .params = {{.name = "w", .shape = {1}, .pack = hook.pack->name, .hook = hook.hook->name}}}};
-  return !native::unsupported(probe);
-}
+// What is generated: as the environment says, or the engine (--worker).
+struct Generated {
+  std::vector<std::string> packs;
+  int world_max = 8;
+  bool documented_use_only = false;
+};
 
 // The names that generate() gets: those asked for, or all that the native target has.
-std::vector<std::string> chosen_packs() {
-  const auto chosen = parse_pack_hooks(split_at_commas(setting("SHARDFUZZ_PACKS", "")));
-  if (!chosen) {
-    std::fprintf(stderr, "SHARDFUZZ_PACKS: %s\n", chosen.error().text().c_str());
+Generated as_the_environment_says() {
+  const auto packs = native_packs(split_at_commas(setting("SHARDFUZZ_PACKS", "")));
+  if (!packs || packs->empty()) {
+    std::fprintf(
+        stderr, "SHARDFUZZ_PACKS: %s\n",
+        packs.ok() ? "the native target has none of these packs" : packs.error().text().c_str());
     std::exit(to_int(ExitCode::kBadInput));
   }
-  std::vector<std::string> names;
-  for (const PackHook& hook : *chosen) {
-    if (has_pack(hook)) names.push_back(to_text(hook));
-  }
-  if (names.empty()) {
-    std::fprintf(stderr, "SHARDFUZZ_PACKS: the native target has none of these packs\n");
-    std::exit(to_int(ExitCode::kBadInput));
-  }
-  return names;
+  return {.packs = *packs, .documented_use_only = only_controls(parse_pack_hooks(*packs).value())};
+}
+
+Generated as_the_engine_says(const CaseSeries& series) {
+  return {.packs = series.packs,
+          .world_max = series.world_max,
+          .documented_use_only = series.documented_use_only};
 }
 
 class Fuzzer {
  public:
-  Fuzzer()
-      : options_{.packs = chosen_packs()},
-        documented_use_only_(only_controls(parse_pack_hooks(options_.packs).value())),
+  Fuzzer(const Generated& generated, std::optional<ExploreWorker> worker)
+      : options_{.packs = generated.packs, .world_max = generated.world_max},
+        documented_use_only_(generated.documented_use_only),
+        worker_(std::move(worker)),
         abort_on_fail_(setting("SHARDFUZZ_ABORT_ON_FAIL", "0") != "0"),
         print_cases_(setting("SHARDFUZZ_PRINT_CASES", "0") != "0"),
         findings_(setting("SHARDFUZZ_FINDINGS", "findings")),
-        lattice_(parse_pack_hooks(options_.packs).value(), {}),
+        lattice_(parse_pack_hooks(options_.packs).value(), {.world_max = options_.world_max}),
         domain_(lattice_) {
     SHARDFUZZ_CHECK(lattice_.cell_count() <= static_cast<int>(kDomainFeatures),
                     "{} cells of the domain, room for {}", lattice_.cell_count(), kDomainFeatures);
@@ -112,14 +116,19 @@ class Fuzzer {
     Case c = case_of(decode_input(bytes), options_);
     if (documented_use_only_) keep_documented_use(&c);
     if (print_cases_) std::printf("%s", canonical_text(c).c_str());
-    if (native::unsupported(c)) {
+    if (const auto reason = native::unsupported(c)) {
       findings_.count_skipped();
+      if (worker_) worker_->note_skipped(*reason);
       return kRejected;
     }
     const Verdict verdict = judge(c, target_.run(c), {.with_digest = false});
     count_features(c, verdict);
-    findings_.note(c, verdict);
     stop_if_asked(c, verdict);
+    if (worker_) {
+      worker_->note(c, verdict);
+    } else {
+      findings_.note(c, verdict);
+    }
     return 0;
   }
 
@@ -144,7 +153,9 @@ class Fuzzer {
   }
 
   const GeneratorOptions options_;
-  const bool documented_use_only_, abort_on_fail_, print_cases_;
+  const bool documented_use_only_;
+  std::optional<ExploreWorker> worker_;
+  const bool abort_on_fail_, print_cases_;
   Findings findings_;
   const DomainLattice lattice_;
   DomainCoverage domain_;
@@ -152,9 +163,17 @@ class Fuzzer {
 };
 
 // libFuzzer's interface has no place for state. Never destroyed: exit handlers of others use it.
-Fuzzer& fuzzer() {
-  static auto* const the_one = new Fuzzer;
-  return *the_one;
+Fuzzer* the_fuzzer = nullptr;
+
+void make_fuzzer(bool is_worker) {
+  if (!is_worker) {
+    the_fuzzer = new Fuzzer(as_the_environment_says(), std::nullopt);
+    std::atexit([] { the_fuzzer->findings().print_table(); });
+    return;
+  }
+  ExploreWorker worker = ExploreWorker::begin();
+  const Generated generated = as_the_engine_says(worker.series());
+  the_fuzzer = new Fuzzer(generated, std::move(worker));
 }
 
 std::size_t write_input(const CaseInput& input, std::uint8_t* data, std::size_t max_size) {
@@ -169,20 +188,23 @@ std::size_t write_input(const CaseInput& input, std::uint8_t* data, std::size_t 
 
 extern "C" {
 
-int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
-  shardfuzz::fuzzer();
-  return std::atexit([] { shardfuzz::fuzzer().findings().print_table(); });
+int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  const auto is_worker = [](const char* argument) {
+    return std::string_view(argument) == "--worker";
+  };
+  shardfuzz::make_fuzzer(std::any_of(*argv, *argv + *argc, is_worker));
+  return 0;
 }
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return shardfuzz::fuzzer().run({data, size});
+  return shardfuzz::the_fuzzer->run({data, size});
 }
 
 std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                     unsigned int seed) {
   shardfuzz::Random random(seed);
   const auto input = shardfuzz::decode_input({data, size});
-  return shardfuzz::write_input(shardfuzz::mutated(input, shardfuzz::fuzzer().options(), random),
+  return shardfuzz::write_input(shardfuzz::mutated(input, shardfuzz::the_fuzzer->options(), random),
                                 data, max_size);
 }
 
@@ -192,7 +214,7 @@ std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* data_a, std::size_t si
   shardfuzz::Random random(seed);
   const auto a = shardfuzz::decode_input({data_a, size_a});
   const auto b = shardfuzz::decode_input({data_b, size_b});
-  return shardfuzz::write_input(shardfuzz::crossed(a, b, shardfuzz::fuzzer().options(), random),
+  return shardfuzz::write_input(shardfuzz::crossed(a, b, shardfuzz::the_fuzzer->options(), random),
                                 out, max_size);
 }
 

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "harness/base/data_fill.h"
 #include "harness/base/hash.h"
 #include "harness/base/random.h"
 #include "harness/base/result.h"
@@ -24,6 +27,37 @@ TEST(TensorDigest, SeesSwapsTailsAndLength) {
   EXPECT_NE(tensor_digest(words.data(), 24), tensor_digest(words.data(), 23));
   const std::string zeros(9, '\0');
   EXPECT_NE(tensor_digest(zeros.data(), 8), tensor_digest(zeros.data(), 9));
+}
+
+// The definition, without the loops that vectorise; sizes around those of vectors and the table.
+TEST(TensorDigest, IsTheSumThatItsHeaderSays) {
+  std::vector<unsigned char> bytes(20'000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<unsigned char>(mix64(i) >> 8);
+  }
+  for (const std::size_t size :
+       {0U, 1U, 7U, 8U, 9U, 63U, 64U, 65U, 511U, 16'384U, 16'392U, 20'000U}) {
+    std::uint64_t sum = 0;
+    for (std::size_t at = 0; at < size; at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, size - at));
+      sum += mix64(word ^ mix64(at / 8));
+    }
+    EXPECT_EQ(tensor_digest(bytes.data(), size), mix64(sum ^ size)) << size << " bytes";
+  }
+}
+
+TEST(FillData, IsTheRemainderOfTheMixedIndex) {
+  for (const int range : {kWeightRange, kInputRange}) {
+    std::vector<float> data(1'000);
+    fill_data(data.data(), 1'000, 7, "experts.w1", range, true);
+    const std::uint64_t stream = combine(7, hash_bytes("experts.w1"));
+    const auto values = static_cast<std::uint64_t>(2 * range + 1);
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const auto want = static_cast<std::int64_t>(mix64(stream + i) % values) - range;
+      ASSERT_EQ(data[i], static_cast<float>(want)) << "element " << i << " of range " << range;
+    }
+  }
 }
 
 TEST(Random, IsPortableAndCoversItsRange) {

@@ -7,10 +7,8 @@
 // the byte count is mixed in last.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -36,35 +34,7 @@ constexpr std::uint64_t combine(std::uint64_t seed, std::uint64_t value) {
   return mix64(seed ^ mix64(value));
 }
 
-namespace detail {
-inline constexpr std::size_t kIndexWords = 2048;
-// mix64 of the first indices: small tensors, of which there are many, need half the mixing.
-inline constexpr auto kMixedIndex = [] {
-  std::array<std::uint64_t, kIndexWords> mixed{};
-  for (std::size_t i = 0; i < kIndexWords; ++i) mixed[i] = mix64(i);
-  return mixed;
-}();
-}  // namespace detail
-
-inline std::uint64_t tensor_digest(const void* data, std::size_t byte_count) {
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  const std::size_t word_count = byte_count / 8;
-  std::uint64_t sum = 0;
-  const auto word_at = [bytes](std::size_t i) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + 8 * i, 8);
-    return word;
-  };
-  const std::size_t tabled = word_count < detail::kIndexWords ? word_count : detail::kIndexWords;
-  for (std::size_t i = 0; i < tabled; ++i) sum += mix64(word_at(i) ^ detail::kMixedIndex[i]);
-  for (std::size_t i = tabled; i < word_count; ++i) sum += mix64(word_at(i) ^ mix64(i));
-  if (const std::size_t tail = byte_count % 8; tail != 0) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + 8 * word_count, tail);
-    sum += mix64(word ^ mix64(word_count));
-  }
-  return mix64(sum ^ byte_count);
-}
+std::uint64_t tensor_digest(const void* data, std::size_t byte_count);
 
 // 16 lower-case hex digits, the spelling used in files and output.
 inline std::string hex64(std::uint64_t value) {

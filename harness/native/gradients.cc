@@ -9,6 +9,7 @@
 
 #include "harness/base/check.h"
 #include "harness/base/data_fill.h"
+#include "harness/base/vector_clones.h"
 #include "harness/native/fsdp_param.h"
 #include "harness/native/tensors.h"
 #include "harness/real/fp8/matmul.h"
@@ -64,15 +65,7 @@ at::Tensor output_gradient(const Case& c, const GroupSpec& group, const at::Tens
   return to_dtype(gradient, output_dtype);
 }
 
-// GCC makes a version for each instruction set and chooses at start-up. The sums are exact.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define SHARDFUZZ_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define SHARDFUZZ_VECTOR_CLONES
-#endif
-
-// gradient[n][k] += sum over the rows of g[m][n] * x[m][k]
+// gradient[n][k] += sum over the rows of g[m][n] * x[m][k]; the sums are exact.
 SHARDFUZZ_VECTOR_CLONES
 void add_outer_products(float* gradient, const float* g, const float* x, std::int64_t rows,
                         std::int64_t out_features, std::int64_t in_features) {

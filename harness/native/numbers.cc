@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "harness/base/check.h"
+#include "harness/base/vector_clones.h"
 
 namespace shardfuzz::native {
 namespace {
@@ -46,14 +47,20 @@ struct Half {
   static bool is_finite(Bits bits) { return (bits & 0x7C00U) != 0x7C00U; }
 };
 
-// Calls `use` with an object of the element type.
+bool has_arithmetic(ScalarType dtype) {
+  return dtype == ScalarType::Float || dtype == ScalarType::BFloat16 || dtype == ScalarType::Half;
+}
+
+// Into the version of a loop for each instruction set: a function of its own has none.
+#define SHARDFUZZ_INLINE __attribute__((always_inline))
+
+// Calls `use` with an object of the element type, which has arithmetic.
 template <typename Use>
-auto with_type(ScalarType dtype, Use use) {
+SHARDFUZZ_INLINE inline auto with_type(ScalarType dtype, Use use) {
   switch (dtype) {
     case ScalarType::Float: return use(Float{});
     case ScalarType::BFloat16: return use(BFloat16{});
-    case ScalarType::Half: return use(Half{});
-    default: SHARDFUZZ_CHECK(false, "no arithmetic on {}", c10::toString(dtype));
+    default: return use(Half{});
   }
 }
 
@@ -64,26 +71,78 @@ at::Tensor tensor_of(const void* data, ScalarType dtype, std::int64_t count) {
   return tensor_of(const_cast<void*>(data), dtype, count);
 }
 
+SHARDFUZZ_VECTOR_CLONES
+bool all_finite(const void* data, ScalarType dtype, std::int64_t count) {
+  return with_type(dtype, [=](auto type) SHARDFUZZ_INLINE {
+    using Type = decltype(type);
+    const auto* bits = static_cast<const typename Type::Bits*>(data);
+    typename Type::Bits found = 0;  // as wide as an element, so that it vectorises
+    for (std::int64_t i = 0; i < count; ++i) found |= Type::is_finite(bits[i]) ? 0 : 1;
+    return found == 0;
+  });
+}
+
+SHARDFUZZ_VECTOR_CLONES
+void convert_finite(void* to, ScalarType to_dtype, const void* from, ScalarType from_dtype,
+                    std::int64_t count) {
+  with_type(from_dtype, [=](auto from_type) SHARDFUZZ_INLINE {
+    using From = decltype(from_type);
+    with_type(to_dtype, [=](auto to_type) SHARDFUZZ_INLINE {
+      using To = decltype(to_type);
+      auto* out = static_cast<typename To::Bits*>(to);
+      const auto* in = static_cast<const typename From::Bits*>(from);
+      for (std::int64_t i = 0; i < count; ++i) out[i] = To::store(From::load(in[i]));
+    });
+  });
+}
+
+SHARDFUZZ_VECTOR_CLONES
+void add_finite(void* to, const void* from, ScalarType dtype, std::int64_t count, float alpha) {
+  with_type(dtype, [=](auto type) SHARDFUZZ_INLINE {
+    using Type = decltype(type);
+    auto* out = static_cast<typename Type::Bits*>(to);
+    const auto* in = static_cast<const typename Type::Bits*>(from);
+    for (std::int64_t i = 0; i < count; ++i) {
+      out[i] = Type::store(Type::load(out[i]) + alpha * Type::load(in[i]));
+    }
+  });
+}
+
+SHARDFUZZ_VECTOR_CLONES
+void multiply_finite(void* to, ScalarType dtype, std::int64_t count, float factor) {
+  with_type(dtype, [=](auto type) SHARDFUZZ_INLINE {
+    using Type = decltype(type);
+    auto* out = static_cast<typename Type::Bits*>(to);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = Type::store(Type::load(out[i]) * factor);
+  });
+}
+
+SHARDFUZZ_VECTOR_CLONES
+void divide_finite(void* to, ScalarType dtype, std::int64_t count, float factor) {
+  with_type(dtype, [=](auto type) SHARDFUZZ_INLINE {
+    using Type = decltype(type);
+    auto* out = static_cast<typename Type::Bits*>(to);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = Type::store(Type::load(out[i]) / factor);
+  });
+}
+
+SHARDFUZZ_VECTOR_CLONES
+std::int64_t count_nans_in(const void* data, ScalarType dtype, std::int64_t count) {
+  return with_type(dtype, [=](auto type) SHARDFUZZ_INLINE {
+    using Type = decltype(type);
+    const auto* in = static_cast<const typename Type::Bits*>(data);
+    std::int64_t found = 0;
+    for (std::int64_t i = 0; i < count; ++i) found += Type::is_nan(in[i]) ? 1 : 0;
+    return found;
+  });
+}
+
 // ATen gives a NaN other bits in a vector than in a scalar loop, so arrays with one, or with an
 // infinity, which may become one, are left to it. Of finite numbers all roundings are the same. (In
 // C++, unlike in Python, mul_ with a number rounds that to the tensor's dtype first; mul does not.)
-template <typename Type>
-bool is_special(Type, const void* data, std::int64_t count) {
-  const auto* bits = static_cast<const typename Type::Bits*>(data);
-  bool found = false;
-  for (std::int64_t i = 0; i < count; ++i) found |= !Type::is_finite(bits[i]);
-  return found;
-}
-
-// to[i] = f(to[i]), but for arrays that `by_aten` changes.
-template <typename Change, typename ByAten>
-void change(void* to, ScalarType dtype, std::int64_t count, Change f, ByAten by_aten) {
-  with_type(dtype, [&](auto type) {
-    using Type = decltype(type);
-    if (is_special(type, to, count)) return by_aten();
-    auto* out = static_cast<typename Type::Bits*>(to);
-    for (std::int64_t i = 0; i < count; ++i) out[i] = Type::store(f(Type::load(out[i])));
-  });
+bool is_special(const void* data, ScalarType dtype, std::int64_t count) {
+  SHARDFUZZ_CHECK(has_arithmetic(dtype), "no arithmetic on {}", c10::toString(dtype));
+  return !all_finite(data, dtype, count);
 }
 
 }  // namespace
@@ -95,52 +154,41 @@ void convert(void* to, ScalarType to_dtype, const void* from, ScalarType from_dt
     std::memcpy(to, from, static_cast<std::size_t>(count) * c10::elementSize(to_dtype));
     return;
   }
-  with_type(from_dtype, [&](auto from_type) {
-    using From = decltype(from_type);
-    if (is_special(from_type, from, count)) {
-      tensor_of(to, to_dtype, count).copy_(tensor_of(from, from_dtype, count));
-      return;
-    }
-    with_type(to_dtype, [&](auto to_type) {
-      using To = decltype(to_type);
-      auto* out = static_cast<typename To::Bits*>(to);
-      const auto* in = static_cast<const typename From::Bits*>(from);
-      for (std::int64_t i = 0; i < count; ++i) out[i] = To::store(From::load(in[i]));
-    });
-  });
+  SHARDFUZZ_CHECK(has_arithmetic(to_dtype), "no arithmetic on {}", c10::toString(to_dtype));
+  if (is_special(from, from_dtype, count)) {
+    tensor_of(to, to_dtype, count).copy_(tensor_of(from, from_dtype, count));
+    return;
+  }
+  convert_finite(to, to_dtype, from, from_dtype, count);
 }
 
 void add(void* to, const void* from, ScalarType dtype, std::int64_t count, float alpha) {
-  with_type(dtype, [&](auto type) {
-    using Type = decltype(type);
-    if (is_special(type, from, count) || is_special(type, to, count)) {
-      tensor_of(to, dtype, count).add_(tensor_of(from, dtype, count), alpha);
-      return;
-    }
-    auto* out = static_cast<typename Type::Bits*>(to);
-    const auto* in = static_cast<const typename Type::Bits*>(from);
-    for (std::int64_t i = 0; i < count; ++i) {
-      out[i] = Type::store(Type::load(out[i]) + alpha * Type::load(in[i]));
-    }
-  });
+  if (is_special(from, dtype, count) || is_special(to, dtype, count)) {
+    tensor_of(to, dtype, count).add_(tensor_of(from, dtype, count), alpha);
+    return;
+  }
+  add_finite(to, from, dtype, count, alpha);
 }
 
 void multiply(void* to, ScalarType dtype, std::int64_t count, double factor) {
-  const auto narrow = static_cast<float>(factor);
-  change(
-      to, dtype, count, [narrow](float value) { return value * narrow; },
-      [&] { tensor_of(to, dtype, count).copy_(tensor_of(to, dtype, count).mul(factor)); });
+  if (is_special(to, dtype, count)) {
+    tensor_of(to, dtype, count).copy_(tensor_of(to, dtype, count).mul(factor));
+    return;
+  }
+  multiply_finite(to, dtype, count, static_cast<float>(factor));
 }
 
 void divide(void* to, ScalarType dtype, std::int64_t count, double factor) {
-  const auto narrow = static_cast<float>(factor);
-  change(
-      to, dtype, count, [narrow](float value) { return value / narrow; },
-      [&] { tensor_of(to, dtype, count).copy_(tensor_of(to, dtype, count).div(factor)); });
+  if (is_special(to, dtype, count)) {
+    tensor_of(to, dtype, count).copy_(tensor_of(to, dtype, count).div(factor));
+    return;
+  }
+  divide_finite(to, dtype, count, static_cast<float>(factor));
 }
 
 void add_to_doubles(double* total, const void* from, ScalarType dtype, std::int64_t count,
                     bool absolute) {
+  SHARDFUZZ_CHECK(has_arithmetic(dtype), "no arithmetic on {}", c10::toString(dtype));
   with_type(dtype, [&](auto type) {
     using Type = decltype(type);
     const auto* in = static_cast<const typename Type::Bits*>(from);
@@ -152,13 +200,8 @@ void add_to_doubles(double* total, const void* from, ScalarType dtype, std::int6
 }
 
 std::int64_t count_nans(const void* data, ScalarType dtype, std::int64_t count) {
-  return with_type(dtype, [&](auto type) {
-    using Type = decltype(type);
-    const auto* in = static_cast<const typename Type::Bits*>(data);
-    std::int64_t found = 0;
-    for (std::int64_t i = 0; i < count; ++i) found += Type::is_nan(in[i]) ? 1 : 0;
-    return found;
-  });
+  SHARDFUZZ_CHECK(has_arithmetic(dtype), "no arithmetic on {}", c10::toString(dtype));
+  return count_nans_in(data, dtype, count);
 }
 
 double value_at(const void* data, ScalarType dtype, std::int64_t i) {
