@@ -159,8 +159,11 @@ std::string ParameterLife::why_no_reduction(std::size_t g) const {
   if (widened && fresh && is_reduced_wider(case_.groups[g])) {
     return "a parameter was unfrozen while others had gathered gradients";
   }
-  // The partial sums of HSDP are one flat tensor without names.
-  if (!group.partial.empty() && !reduced.empty() && reduced != group.partial) {
+  // The partial sums of HSDP are one flat tensor without names, to which the next reduction of the
+  // group is added (foreach_reduce); without one (post_backward) they stay, though an all-reduce is
+  // wanted.
+  const bool stays = reduced.empty() && !all_reduces_;
+  if (!group.partial.empty() && !stays && reduced != group.partial) {
     return "the partial sums are of other parameters";
   }
   return "";
