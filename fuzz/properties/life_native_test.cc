@@ -25,7 +25,7 @@ RC_GTEST_PROP(ParameterLife, ALegalProgramGoesAsTheModelSaysOnTheTwin, ()) {
   RC_ASSERT(validate(c).ok());
   RC_ASSERT(!native::unsupported(c).has_value());
   const Trace trace = faithful().run(c);
-  const Disagreement found = walk(c, trace);
+  const Departure found = walk(c, trace);
   if (!found.what.empty()) RC_FAIL(found.sentence + "\n" + compact_text(c));
   const Verdict verdict = judge(c, trace);
   if (verdict.kind != VerdictKind::kPass) RC_FAIL(verdict.sentence + "\n" + compact_text(c));

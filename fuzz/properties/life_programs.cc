@@ -13,6 +13,8 @@
 namespace shardfuzz {
 namespace {
 
+constexpr int kLongestWildProgram = 16;
+
 template <typename T>
 T pick(Random& random, const std::vector<T>& values) {
   return values[random.below(values.size())];
@@ -151,12 +153,16 @@ Case life_case(std::uint64_t seed) {
   return c;
 }
 
+// One program in four may hold what the format refuses.
 Case wild_case(std::uint64_t seed) {
   Random random(seed);
   Case c = any_model(random);
-  for (std::int64_t i = random.between(1, 12); i > 0; --i) {
+  const bool may_be_refused = random.chance(25);
+  for (std::int64_t i = random.between(1, kLongestWildProgram); i > 0; --i) {
     c.operations.push_back(any_operation(random, c));
+    if (!may_be_refused && is_refused_program(c)) c.operations.pop_back();
   }
+  if (c.operations.empty()) c.operations.push_back({.kind = OpKind::kBackward});
   return c;
 }
 

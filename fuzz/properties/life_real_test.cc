@@ -11,6 +11,7 @@
 #include "fuzz/properties/life_walk.h"
 #include "fuzz/properties/property.h"
 #include "fuzz/runner.h"
+#include "fuzz/twin.h"
 #include "harness/case/validate.h"
 
 namespace shardfuzz {
@@ -31,17 +32,36 @@ Runner& real() {
   return *runner;
 }
 
+Runner& twin() {
+  static const std::unique_ptr<Runner> runner = std::make_unique<Runner>(
+      RunnerOptions{.target = Target::kNative,
+                    .worker = variable("SHARDFUZZ_NATIVE_WORKER"),
+                    .worker_count = 1});
+  return *runner;
+}
+
 RC_GTEST_PROP(ParameterLife, ALegalProgramGoesAsTheModelSaysOnRealFsdp2, ()) {
   const Case c = life_case(any_seed());
   RC_ASSERT(validate(c).ok());
   const Result<Evaluated> ran = real().evaluate(c);
   if (!ran) RC_FAIL(ran.error().text());
   if (!ran->trace) RC_FAIL(ran->verdict.sentence + "\n" + compact_text(c));
-  const Disagreement found = walk(c, *ran->trace);
+  const Departure found = walk(c, *ran->trace);
   if (!found.what.empty()) RC_FAIL(found.sentence + "\n" + compact_text(c));
   if (ran->verdict.kind != VerdictKind::kPass) {
     RC_FAIL(ran->verdict.sentence + "\n" + compact_text(c));
   }
+}
+
+// What the format refuses is refused before a worker sees it; everything else runs on both, and both
+// say the same of it, event by event, however little sense it makes.
+RC_GTEST_PROP(ParameterLife, AnyOrderOfOperationsIsRefusedOrGoesAlikeOnBothTargets, ()) {
+  const Case c = wild_case(any_seed());
+  RC_ASSERT(validate(c).ok() != is_refused_program(c));
+  if (is_refused_program(c)) return;
+  const Result<Compared> compared = compare_case(real(), twin(), c);
+  if (!compared) RC_FAIL(compared.error().text());
+  if (!compared->name.empty()) RC_FAIL(compared->sentence + "\n" + compact_text(c));
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ class Walk {
     }
   }
 
-  Disagreement run();
+  Departure run();
 
  private:
   void check_raises();
@@ -122,7 +122,7 @@ class Walk {
   std::map<Place, std::vector<Deed>> deeds_;                // of this operation
   std::map<std::tuple<std::string, int, std::size_t, std::size_t>, std::string> replicas_;
   std::string now_;  // the operation, in words
-  Disagreement found_;
+  Departure found_;
 };
 
 void Walk::disagree(const char* what, const Place& place, const std::string& sentence) {
@@ -152,7 +152,7 @@ void Walk::check_raises() {
   }
 }
 
-Disagreement Walk::run() {
+Departure Walk::run() {
   check_raises();
   const std::vector<Operation> operations = operations_of(case_);
   for (int step = 0; step < case_.steps; ++step) {
@@ -351,6 +351,6 @@ void Walk::check_stepped(const Place& place, const Stepped& stepped) {
 
 }  // namespace
 
-Disagreement walk(const Case& c, const Trace& trace) { return Walk(c, trace).run(); }
+Departure walk(const Case& c, const Trace& trace) { return Walk(c, trace).run(); }
 
 }  // namespace shardfuzz

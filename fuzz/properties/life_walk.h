@@ -9,7 +9,7 @@
 // gathered, after a step, on every replica; a parameter whose gradient is not zero changes at a
 // step and no other does; what is loaded is as saved. Where the model carries the values themselves
 // (exact_values.h), gradients and stepped parameters are compared with them, bit for bit.
-// A raise is a disagreement: a legal program never raises.
+// A raise is one too: a legal program never raises.
 #pragma once
 
 #include <string>
@@ -19,12 +19,12 @@
 
 namespace shardfuzz {
 
-struct Disagreement {
+struct Departure {
   std::string what;      // a word without numbers: "raised", "deeds", "held", ...; empty: none
   std::string sentence;  // with rank, parameter, operation and numbers
 };
 
 // The program must be legal (checked). One trace, from whichever target.
-Disagreement walk(const Case& c, const Trace& trace);
+Departure walk(const Case& c, const Trace& trace);
 
 }  // namespace shardfuzz
