@@ -33,10 +33,8 @@ Runner& real() {
 }
 
 Runner& twin() {
-  static const std::unique_ptr<Runner> runner = std::make_unique<Runner>(
-      RunnerOptions{.target = Target::kNative,
-                    .worker = variable("SHARDFUZZ_NATIVE_WORKER"),
-                    .worker_count = 1});
+  static const std::unique_ptr<Runner> runner = std::make_unique<Runner>(RunnerOptions{
+      .target = Target::kNative, .worker = variable("SHARDFUZZ_NATIVE_WORKER"), .worker_count = 1});
   return *runner;
 }
 
@@ -53,8 +51,8 @@ RC_GTEST_PROP(ParameterLife, ALegalProgramGoesAsTheModelSaysOnRealFsdp2, ()) {
   }
 }
 
-// What the format refuses is refused before a worker sees it; everything else runs on both, and both
-// say the same of it, event by event, however little sense it makes.
+// What the format refuses is refused before a worker sees it; everything else runs on both, and
+// both say the same of it, event by event, however little sense it makes.
 RC_GTEST_PROP(ParameterLife, AnyOrderOfOperationsIsRefusedOrGoesAlikeOnBothTargets, ()) {
   const Case c = wild_case(any_seed());
   RC_ASSERT(validate(c).ok() != is_refused_program(c));
@@ -67,6 +65,4 @@ RC_GTEST_PROP(ParameterLife, AnyOrderOfOperationsIsRefusedOrGoesAlikeOnBothTarge
 }  // namespace
 }  // namespace shardfuzz
 
-int main(int argc, char** argv) {
-  return shardfuzz::run_properties(argc, argv, "max_success=30");
-}
+int main(int argc, char** argv) { return shardfuzz::run_properties(argc, argv, "max_success=30"); }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "fuzz/properties/exact_values.h"
 #include "fuzz/properties/parameter_life.h"
 #include "harness/base/check.h"
 #include "harness/base/hash.h"
@@ -67,7 +68,7 @@ using Events = std::vector<const Event*>;
 
 class Walk {
  public:
-  Walk(const Case& c, const Trace& trace) : case_(c), trace_(trace), life_(c) {
+  Walk(const Case& c, const Trace& trace) : case_(c), trace_(trace), life_(c), exact_(c) {
     for (std::size_t g = 0; g < c.groups.size(); ++g) {
       for (std::size_t p = 0; p < c.groups[g].params.size(); ++p) {
         names_[{c.groups[g].name, c.groups[g].params[p].name}] = {g, p};
@@ -91,10 +92,15 @@ class Walk {
   void check_gradient(const Place& place, const Gradient& gradient);
   void check_stepped(const Place& place, const Stepped& stepped);
   void check_counts(const Operation& operation, const std::map<std::string, int>& counts);
+  void check_exact(const Place& place, const char* what, const std::string& digest,
+                   const std::optional<std::string>& want);
   void check_replicas(const Place& place, const char* what, const std::string& digest);
   void disagree(const char* what, const Place& place, const std::string& sentence);
   [[nodiscard]] const ParamState& state_of(const Place& place) const {
     return life_.states()[place.group][place.param];
+  }
+  [[nodiscard]] static ExactValues::Part part_of(const Place& place) {
+    return {.group = place.group, .param = place.param, .rank = place.rank};
   }
   [[nodiscard]] const ParamSpec& spec_of(const Place& place) const {
     return case_.groups[place.group].params[place.param];
@@ -114,6 +120,7 @@ class Walk {
   const Case& case_;
   const Trace& trace_;
   ParameterLife life_;
+  ExactValues exact_;
   std::map<std::pair<std::string, std::string>, std::pair<std::size_t, std::size_t>> names_;
   std::map<std::pair<int, int>, Events> events_;  // by step and operation, of all ranks in order
   Digests sent_, shards_;
@@ -159,6 +166,7 @@ Departure Walk::run() {
     for (std::size_t i = 0; i < operations.size() && found_.what.empty(); ++i) {
       before_ = life_.states();
       life_.apply(operations[i]);
+      exact_.apply(operations[i], step, before_, life_.states());
       now_ = fmt::format("operation {} ({}) of step {}", i, name_of(operations[i].kind), step);
       check_operation(operations[i], events_[{step, static_cast<int>(i)}]);
     }
@@ -295,6 +303,12 @@ void Walk::check_replicas(const Place& place, const char* what, const std::strin
   }
 }
 
+void Walk::check_exact(const Place& place, const char* what, const std::string& digest,
+                       const std::optional<std::string>& want) {
+  if (!want || *want == digest) return;
+  disagree("exact", place, fmt::format("its {} is not what the model computes", what));
+}
+
 void Walk::check_gradient(const Place& place, const Gradient& gradient) {
   const ParamState& state = state_of(place);
   if (gradient.present != state.has_gradient) {
@@ -311,6 +325,7 @@ void Walk::check_gradient(const Place& place, const Gradient& gradient) {
                          fmt::join(gradient.shape, ", "), gradient.dtype));
   }
   check_replicas(place, "gradient", gradient.digest);
+  check_exact(place, "gradient", gradient.digest, exact_.gradient(part_of(place)));
   const auto last = gradients_.find(place);
   if (last != gradients_.end() && last->second.first == state.gradient_version &&
       last->second.second != gradient.digest) {
@@ -339,6 +354,7 @@ void Walk::check_stepped(const Place& place, const Stepped& stepped) {
                          stepped.dtype, stepped.optimizer_owns_it ? "owns" : "does not own"));
   }
   check_replicas(place, "value", stepped.digest);
+  check_exact(place, "value", stepped.digest, exact_.value(part_of(place)));
   if (!shards_.agrees(place, state.value, stepped.digest)) {
     disagree("stepped", place, fmt::format("value {} is held in other bytes", state.value));
   }
