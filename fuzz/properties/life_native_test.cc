@@ -31,6 +31,35 @@ RC_GTEST_PROP(ParameterLife, ALegalProgramGoesAsTheModelSaysOnTheTwin, ()) {
   if (verdict.kind != VerdictKind::kPass) RC_FAIL(verdict.sentence + "\n" + compact_text(c));
 }
 
+// ---- the model can fail -------------------------------------------------------------------------
+
+constexpr std::uint64_t kProgramsMax = 400;
+
+// The first of the programs 0, 1, ... on which the walk departs; its departure is empty where none
+// does.
+struct Caught {
+  std::uint64_t program = 0;
+  Departure departure;
+};
+
+Caught catch_bug(native::Bug bug) {
+  native::NativeTarget target({.bug = bug});
+  Caught caught;
+  for (; caught.program < kProgramsMax && caught.departure.what.empty(); ++caught.program) {
+    const Case c = life_case(caught.program);
+    caught.departure = walk(c, target.run(c));
+  }
+  return caught;
+}
+
+TEST(ParameterLife, PrintsPlanted) {
+  for (std::size_t i = 1; i < native::kBugNames.size(); ++i) {
+    const Caught caught = catch_bug(static_cast<native::Bug>(i));
+    fmt::print("{} {} {}: {}\n", native::kBugNames[i], caught.program, caught.departure.what,
+               caught.departure.sentence);
+  }
+}
+
 }  // namespace
 }  // namespace shardfuzz
 

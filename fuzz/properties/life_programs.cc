@@ -99,12 +99,13 @@ Case any_model(Random& random) {
   return c;
 }
 
-// Passes and steps come often: without them there is little to predict.
+// Passes and steps come often: without them there is little to predict. What sets how gradients add
+// up comes next, since it takes several passes to show.
 OpKind any_kind(Random& random) {
   static const std::vector<OpKind> kOften = {
-      OpKind::kForward, OpKind::kForward, OpKind::kForward,  OpKind::kBackward,
-      OpKind::kForward, OpKind::kStep,    OpKind::kBackward, OpKind::kBackward,
-      OpKind::kUnshard, OpKind::kReshard, OpKind::kStep,     OpKind::kBackward};
+      OpKind::kForward,  OpKind::kForward,  OpKind::kForward,     OpKind::kBackward,
+      OpKind::kBackward, OpKind::kBackward, OpKind::kStep,        OpKind::kStep,
+      OpKind::kUnshard,  OpKind::kReshard,  OpKind::kGradientSync};
   return random.chance(60) ? pick(random, kOften) : pick(random, all_of<OpKind>());
 }
 

@@ -35,6 +35,14 @@ std::string text_of(const std::vector<Deed>& deeds) {
   return deeds.empty() ? "nothing" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
+std::string text_of(const std::vector<Reduction>& reductions) {
+  std::vector<std::string> texts;
+  for (const Reduction& one : reductions) {
+    texts.push_back(fmt::format("{} of {} ({} bytes)", one.kind, one.count, one.bytes));
+  }
+  return texts.empty() ? "no reduction" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
 // One parameter on one rank.
 struct Place {
   int rank = 0;
@@ -91,6 +99,7 @@ class Walk {
   void check_held(const Place& place, const Storage& storage);
   void check_gradient(const Place& place, const Gradient& gradient);
   void check_stepped(const Place& place, const Stepped& stepped);
+  void check_reductions(const Events& events);
   void check_counts(const Operation& operation, const std::map<std::string, int>& counts);
   void check_exact(const Place& place, const char* what, const std::string& digest,
                    const std::optional<std::string>& want);
@@ -196,7 +205,27 @@ void Walk::check_operation(const Operation& operation, const Events& events) {
       disagree("deeds", place, fmt::format("{}, not {}", text_of(deeds_[place]), text_of(want)));
     }
   }
+  check_reductions(events);
   check_counts(operation, counts);
+}
+
+void Walk::check_reductions(const Events& events) {
+  std::map<int, std::vector<Reduction>> seen;
+  for (const Event* event : events) {
+    const auto* launch = std::get_if<Launch>(&event->payload);
+    if (launch == nullptr ||
+        (launch->call.kind != "reduce_scatter" && launch->call.kind != "all_reduce")) {
+      continue;
+    }
+    seen[event->rank].push_back(
+        {.kind = launch->call.kind, .count = launch->call.count, .bytes = launch->call.bytes});
+  }
+  for (int rank = 0; rank < case_.mesh.world_size(); ++rank) {
+    if (seen[rank] == life_.reductions() || !found_.what.empty()) continue;
+    found_ = {.what = "reductions",
+              .sentence = fmt::format("{}: rank {}: {}, not {}", now_, rank, text_of(seen[rank]),
+                                      text_of(life_.reductions()))};
+  }
 }
 
 void Walk::check_counts(const Operation& operation, const std::map<std::string, int>& counts) {

@@ -292,6 +292,7 @@ void ParameterLife::write_bytes() {
 void ParameterLife::apply(const Operation& operation) {
   const std::string reason = why_not(operation);
   SHARDFUZZ_CHECK(reason.empty(), "an operation is not legal: {}", reason);
+  reductions_.clear();
   for (auto& group : states_) {
     for (ParamState& state : group) state.deeds.clear();
   }
@@ -354,7 +355,6 @@ void ParameterLife::forward() {
 
 // Which group a gather is prefetched for changes when it is sent, not how often.
 void ParameterLife::backward() {
-  ++backwards_;
   for (; losses_ > 0; --losses_) {
     unshard(0);
     for (std::size_t g = groups_.size(); g-- > 1;) {
@@ -386,6 +386,7 @@ void ParameterLife::reduce(std::size_t g) {
     if (std::exchange(group.params[p].is_pending, false)) reduced.insert(p);
   }
   if (reduced.empty()) return;
+  note_reduction(g, reduced);
   group.partial.clear();
   if (has_replicas_ && !all_reduces_) {
     group.partial = reduced;
@@ -396,6 +397,22 @@ void ParameterLife::reduce(std::size_t g) {
     states_[g][p].has_gradient = true;
     states_[g][p].gradient_version = last_gradient_;
   }
+}
+
+// A shard group of one rank has nothing to scatter; replicas are asked for even where there is one.
+void ParameterLife::note_reduction(std::size_t g, const std::set<std::size_t>& reduced) {
+  const GroupSpec& spec = case_.groups[g];
+  const MixedPrecision& mixed = spec.mixed_precision;
+  Reduction reduction{.kind = "reduce_scatter"};
+  for (const std::size_t p : reduced) {
+    const DType dtype = mixed.param_dtype.value_or(spec.params[p].dtype);
+    const std::int64_t count = gathered_bytes(g, p) / element_bytes(dtype) / ranks_;
+    reduction.count += count;
+    reduction.bytes += count * element_bytes(mixed.reduce_dtype.value_or(dtype));
+  }
+  if (ranks_ > 1) reductions_.push_back(reduction);
+  reduction.kind = "all_reduce";
+  if (has_replicas_ && all_reduces_) reductions_.push_back(reduction);
 }
 
 void ParameterLife::step() {

@@ -51,6 +51,14 @@ struct ParamState {
   bool operator==(const ParamState&) const = default;
 };
 
+// What every rank sends to have a group's gradients reduced: of elements and bytes that one rank
+// gets.
+struct Reduction {
+  std::string kind;  // "reduce_scatter", "all_reduce"
+  std::int64_t count = 0, bytes = 0;
+  bool operator==(const Reduction&) const = default;
+};
+
 class ParameterLife {
  public:
   // False: the case has something that is not modelled.
@@ -67,7 +75,8 @@ class ParameterLife {
 
   // By group and parameter of the case.
   [[nodiscard]] const std::vector<std::vector<ParamState>>& states() const { return states_; }
-  [[nodiscard]] int backwards() const { return backwards_; }
+  // Of the last operation, in order.
+  [[nodiscard]] const std::vector<Reduction>& reductions() const { return reductions_; }
 
  private:
   enum class Held { kSharded, kUnsharded, kPostForward };
@@ -111,6 +120,7 @@ class ParameterLife {
   void backward();
   void after_backward(std::size_t g);
   void reduce(std::size_t g);
+  void note_reduction(std::size_t g, const std::set<std::size_t>& reduced);
   void step();
   void save();
   void load();
@@ -123,9 +133,10 @@ class ParameterLife {
   bool has_replicas_ = false;
   std::vector<GroupLife> groups_;
   std::vector<std::vector<ParamState>> states_;
+  std::vector<Reduction> reductions_;
   bool syncs_ = true, all_reduces_ = true, reshards_ = true, is_saved_ = false;
   bool is_root_initialised_ = false;
-  int losses_ = 0, backwards_ = 0, last_value_ = 0, last_gradient_ = 0;
+  int losses_ = 0, last_value_ = 0, last_gradient_ = 0;
 };
 
 }  // namespace shardfuzz
