@@ -46,8 +46,9 @@ class Simulation {
       case Step::kUnshard: return unshard(operation, group);
       case Step::kWaitUnshard: return wait_unshard(group);
       case Step::kReshard: state_[group].held = Held::kSharded; return;
-      case Step::kSyncOn: sync_ = true; return;
-      case Step::kSyncOff: sync_ = false; return;
+      // set_requires_gradient_sync (_fully_shard.py) sets both.
+      case Step::kSyncOn: sync_ = all_reduce_ = true; return;
+      case Step::kSyncOff: sync_ = all_reduce_ = false; return;
       case Step::kReshardAfterBackwardOn: reshard_after_backward_ = true; return;
       case Step::kReshardAfterBackwardOff: reshard_after_backward_ = false; return;
       case Step::kAllReduceOn: all_reduce_ = true; return;

@@ -82,6 +82,21 @@ TEST(Life, HsdpAddsAnAllReduceAndAccumulationDefersIt) {
             (Lines{"shard reduce_scatter 16 of 0", "replicate all_reduce 16 of 0"}));
 }
 
+// set_requires_gradient_sync(True) ends what set_requires_all_reduce(False) began.
+TEST(Life, GradientSyncSetsTheAllReduceToo) {
+  const LifeModel model{
+      .shard_ranks = 2, .has_replicas = true, .groups = {group_of(8, Reshard::kNever)}};
+  const Life life = live(model, {{Step::kAllReduceOff},
+                                 {Step::kForward},
+                                 {Step::kBackward},
+                                 {Step::kSyncOn},
+                                 {Step::kForward},
+                                 {Step::kBackward}});
+  EXPECT_EQ(lines(life.operations[2]), (Lines{"shard reduce_scatter 16 of 0"}));
+  EXPECT_EQ(lines(life.operations[5]),
+            (Lines{"shard reduce_scatter 16 of 0", "replicate all_reduce 16 of 0"}));
+}
+
 TEST(Life, FrozenParametersAreNotReducedAndIntReshardGathersOnTheSmallerMesh) {
   LifeModel model{.shard_ranks = 4,
                   .groups = {group_of(8, Reshard::kNever), group_of(16, Reshard::kToSmallerMesh)}};

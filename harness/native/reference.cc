@@ -161,7 +161,7 @@ void ReferenceRun::handle(int step, const Operation& operation) {
       reduced_.clear();
       terms_ = 0;
       return;
-    case OpKind::kGradientSync: synced_ = operation.flag; return;
+    case OpKind::kGradientSync: synced_ = all_reduce_ = operation.flag; return;
     case OpKind::kAllReduce: all_reduce_ = operation.flag; return;
     case OpKind::kFullTensor: return on_full_tensor();
     case OpKind::kFreeze: required_[key] = false; return;

@@ -181,8 +181,9 @@ layout::LifeModel Expected::life_model() const {
                               ? numel_of(view.param->shape) * element_bytes(sent_dtype(view))
                               : 0,
            .trainable = view.param->requires_grad});
-      // Gradients come in the compute dtype; reduce_dtype, where given, is what goes on the wire.
-      if (view.param->requires_grad) {
+      // Gradients come in the compute dtype; reduce_dtype, where given, is what goes on the wire. A
+      // group that is all frozen may be unfrozen later.
+      if (view.param->requires_grad || life_group.params.size() == 1) {
         life_group.reduce_item_bytes =
             element_bytes(group.mixed_precision.reduce_dtype.value_or(sent_dtype(view)));
       }

@@ -133,7 +133,7 @@ class _Reference:
         self.terms = 0
 
     def on_gradient_sync(self, step, operation, number):
-        self.synced = operation["flag"]
+        self.synced = self.all_reduce = operation["flag"]  # FSDP2 sets both
 
     def on_all_reduce(self, step, operation, number):
         self.all_reduce = operation["flag"]
