@@ -43,6 +43,7 @@ class WordTransfer : public Transfer {
       if (!has_own || i / slot != member_) output[i] = kPoisonWord;
     }
   }
+  void release_buffers() override { buffers_ = nullptr; }
 
  private:
   const Contribution* brings_;

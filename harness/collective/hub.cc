@@ -77,7 +77,7 @@ Hub::Ticket Hub::launch(const ProcessGroupId& group, int member, Call call,
     settle(*slot);
   }
   scheduler_->yield(rank);
-  return {.slot = slot, .member = member, .rank = rank};
+  return {.slot = slot, .member = member, .rank = rank, .sequence = sequence};
 }
 
 // All members have launched: compare, then move (early) and let the waiting ones go on.
@@ -127,7 +127,8 @@ void Hub::wait(const Ticket& ticket) {
   scheduler_->yield(ticket.rank);
 }
 
-// Gives this rank its output, once, and records it.
+// Gives this rank its output, once, and records it. From here on what the code under test does not
+// hold itself is gone, however long the other ranks take.
 void Hub::tell(const Ticket& ticket) {
   Slot& slot = *ticket.slot;
   Slot::Member& own = slot.members[static_cast<std::size_t>(ticket.member)];
@@ -138,6 +139,7 @@ void Hub::tell(const Ticket& ticket) {
                                            .sequence = slot.sequence,
                                            .kind = own.call.kind,
                                            .digest = own.transfer->output_digest()});
+  own.transfer->release_buffers();
 }
 
 bool Hub::is_complete(const Ticket& ticket) {

@@ -58,6 +58,9 @@ class Transfer {
   // Writes this rank's output from the inputs taken from all members (in member order).
   virtual void give_output(const std::vector<const Transfer*>& members) = 0;
   virtual void poison_output() = 0;
+  // The rank has its output: lets go of its buffers, which are its own again. What was taken of the
+  // input stays for members that have not got theirs.
+  virtual void release_buffers() = 0;
 };
 
 struct ProcessGroupId {
@@ -78,6 +81,7 @@ class Hub {
     std::shared_ptr<Slot> slot;  // null: complete at launch (count 0)
     int member = -1;
     int rank = -1;
+    std::int64_t sequence = -1;
   };
 
   Ticket launch(const ProcessGroupId& group, int member, Call call,

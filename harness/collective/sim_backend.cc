@@ -14,6 +14,7 @@ namespace shardfuzz {
 namespace {
 
 Hub* current_hub = nullptr;
+std::vector<BufferWatch>* current_watches = nullptr;
 
 using Tensors = std::vector<at::Tensor>;
 
@@ -97,6 +98,11 @@ class TensorTransfer : public Transfer {
     poison_(outputs_);
   }
 
+  void release_buffers() override {
+    outputs_.clear();
+    if (!taken_) inputs_.clear();  // what was taken is a copy, for the other members
+  }
+
  private:
   Tensors inputs_, outputs_;
   Give give_;
@@ -138,18 +144,12 @@ class SimWork : public c10d::Work {
 
 std::string name_of(const c10d::ReduceOp& op) {
   switch (op.op_) {
-    case c10d::ReduceOp::SUM:
-      return "sum";
-    case c10d::ReduceOp::AVG:
-      return "avg";
-    case c10d::ReduceOp::PREMUL_SUM:
-      return "premul_sum";
-    case c10d::ReduceOp::MIN:
-      return "min";
-    case c10d::ReduceOp::MAX:
-      return "max";
-    default:
-      TORCH_CHECK(false, "shardfuzz's simulated process group has no such reduction");
+    case c10d::ReduceOp::SUM: return "sum";
+    case c10d::ReduceOp::AVG: return "avg";
+    case c10d::ReduceOp::PREMUL_SUM: return "premul_sum";
+    case c10d::ReduceOp::MIN: return "min";
+    case c10d::ReduceOp::MAX: return "max";
+    default: TORCH_CHECK(false, "shardfuzz's simulated process group has no such reduction");
   }
 }
 
@@ -213,14 +213,29 @@ void poison_other_slots(at::Tensor& output, std::int64_t slot_numel, int member)
 }  // namespace
 
 void set_current_hub(Hub* hub) { current_hub = hub; }
+void set_current_watches(std::vector<BufferWatch>* watches) { current_watches = watches; }
 
 SimBackend::SimBackend(int member, ProcessGroupId group)
     : Backend(member, static_cast<int>(group.members.size())), group_(std::move(group)) {}
 
 SimBackend::WorkPtr SimBackend::launch(Call call, std::unique_ptr<Transfer> transfer,
-                                       c10d::OpType type, Tensors outputs) {
+                                       c10d::OpType type, Tensors outputs,
+                                       const Tensors& reduce_inputs) {
   const WithoutGil no_gil;
+  const std::string kind = call.kind;
   Hub::Ticket ticket = hub_of_run().launch(group_, getRank(), std::move(call), std::move(transfer));
+  const bool is_watched = kind == "all_gather" || kind == "reduce_scatter" || kind == "all_reduce";
+  if (current_watches != nullptr && ticket.slot && is_watched) {
+    BufferWatch& watch = current_watches->at(static_cast<std::size_t>(ticket.rank));
+    const auto role = kind == "all_gather" ? BufferRole::kGatherOutput : BufferRole::kReduceOutput;
+    for (const at::Tensor& input : reduce_inputs) {
+      watch.add(BufferRole::kReduceInput, group_.name, ticket.sequence, input.storage());
+    }
+    for (const at::Tensor& output : outputs) {
+      watch.add(role, group_.name, ticket.sequence, output.storage());
+    }
+    watch.note_launch();
+  }
   return c10::make_intrusive<SimWork>(std::move(ticket), getRank(), type, std::move(outputs));
 }
 
@@ -309,7 +324,7 @@ SimBackend::WorkPtr SimBackend::_reduce_scatter_base(at::Tensor& output, at::Ten
   };
   return launch(std::move(call),
                 std::make_unique<TensorTransfer>(Tensors{input}, Tensors{output}, give, poison_all),
-                c10d::OpType::_REDUCE_SCATTER_BASE, {output});
+                c10d::OpType::_REDUCE_SCATTER_BASE, {output}, {input});
 }
 
 SimBackend::WorkPtr SimBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {

@@ -1,9 +1,9 @@
 // SimBackend: the simulated process group, a c10d::Backend over the Hub.
 //
-// The only file of harness/collective that knows torch. It turns each c10d call into a Call (what
-// the ranks must agree on) and a Transfer (the bytes), and gives Work objects whose wait() follows
-// the rules of hub.h. Operations are those seen in torch 2.11 from FSDP2, DTensor and DeviceMesh;
-// any other raises "does not support", as c10d does.
+// One of the two files of harness/collective that know torch (buffer_watch.h). It turns each c10d
+// call into a Call (what the ranks must agree on) and a Transfer (the bytes), and gives Work
+// objects whose wait() follows the rules of hub.h. Operations are those seen in torch 2.11 from
+// FSDP2, DTensor and DeviceMesh; any other raises "does not support", as c10d does.
 //
 // Reductions are done in the tensor's dtype in member order: SUM adds; AVG multiplies each input by
 // 1/n first, as NCCL does; PREMUL_SUM multiplies by the factor first. NCCL's order is unspecified,
@@ -18,11 +18,14 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "harness/collective/buffer_watch.h"
 #include "harness/collective/hub.h"
 
 namespace shardfuzz {
 
 void set_current_hub(Hub* hub);
+// By global rank: what the buffers of the current run's collectives are shown to; null: nothing.
+void set_current_watches(std::vector<BufferWatch>* watches);
 
 class SimBackend : public c10d::Backend {
  public:
@@ -56,7 +59,9 @@ class SimBackend : public c10d::Backend {
 
  private:
   void check_root(std::int64_t root) const;
-  WorkPtr launch(Call call, std::unique_ptr<Transfer> transfer, c10d::OpType type, Tensors outputs);
+  // `reduce_inputs`: of a reduction whose input is another buffer than its output.
+  WorkPtr launch(Call call, std::unique_ptr<Transfer> transfer, c10d::OpType type, Tensors outputs,
+                 const Tensors& reduce_inputs = {});
 
   ProcessGroupId group_;
 };

@@ -75,6 +75,7 @@ class IntTransfer : public Transfer {
       if (i < own || i >= own + slot) (*plan_.output)[i] = kPoison;
     }
   }
+  void release_buffers() override { plan_.input = plan_.output = nullptr; }
 
  private:
   Plan plan_;

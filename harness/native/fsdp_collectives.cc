@@ -313,7 +313,7 @@ void view_out(const std::vector<FsdpParam*>& params, const at::Tensor& output,
 
 at::Tensor foreach_reduce(const std::vector<FsdpParam*>& params, std::vector<at::Tensor> gradients,
                           Comm& comm, const ReduceOptions& options, at::Tensor partial_output,
-                          const Planted& planted) {
+                          const Planted& planted, const KeptBuffers& kept) {
   check_uniform_dtype(gradients);
   c10::ScalarType reduce_dtype = options.reduce_dtype.value_or(gradients[0].scalar_type());
   if (planted.is(Bug::kReduceInParamDtype)) reduce_dtype = gradients[0].scalar_type();
@@ -343,6 +343,7 @@ at::Tensor foreach_reduce(const std::vector<FsdpParam*>& params, std::vector<at:
   } else {
     std::memcpy(output.data_ptr(), input.const_data_ptr(), output.nbytes());
   }
+  *kept.reduce_scatter_input = input;
   if (options.has_replicas) {
     if (partial_output.defined()) {
       const at::Tensor& into = options.all_reduce_grads ? output : partial_output;
@@ -352,6 +353,7 @@ at::Tensor foreach_reduce(const std::vector<FsdpParam*>& params, std::vector<at:
     if (!options.all_reduce_grads) return partial_output.defined() ? partial_output : output;
     raising_at("distributed_c10d.py:all_reduce",
                [&] { comm.all_reduce(buffer_of(output), factors.kind)->wait(); });
+    *kept.all_reduce_input = output;
   }
   divide_if_needed(output, factors.after);
   if (planted.is(Bug::kDivideTwice)) divide_if_needed(output, world_size);

@@ -34,10 +34,16 @@ struct ReduceOptions {
   bool has_replicas = false, all_reduce_grads = true;
 };
 
+// Buffers that the caller keeps beyond the call, as FSDP2 does for the sake of its streams.
+struct KeptBuffers {
+  at::Tensor* reduce_scatter_input;
+  at::Tensor* all_reduce_input;  // left as it is where nothing is all-reduced
+};
+
 // Reduces `gradients` (of `params`, in order) and adds the shards to sharded_param's gradients.
 // Returns the partial output that a skipped all-reduce leaves behind, else an undefined tensor.
 at::Tensor foreach_reduce(const std::vector<FsdpParam*>& params, std::vector<at::Tensor> gradients,
                           Comm& comm, const ReduceOptions& options, at::Tensor partial_output,
-                          const Planted& planted);
+                          const Planted& planted, const KeptBuffers& kept);
 
 }  // namespace shardfuzz::native

@@ -96,6 +96,7 @@ void FsdpModel::pre_forward(std::size_t state) {
 
 void FsdpModel::post_forward(std::size_t state) {
   if (groups_[state]) groups_[state]->post_forward();
+  if (state == 0) context_.all_gather_state.reset();  // the root ends the forward
 }
 
 void FsdpModel::pre_backward(std::size_t state) {
@@ -117,7 +118,9 @@ void FsdpModel::root_post_backward_final_callback() {
     group->training_state = TrainingState::kIdle;
     if (is_last_backward) group->finalize_backward();
   }
-  if (is_last_backward) context_.post_forward_order.clear();
+  if (!is_last_backward) return;
+  context_.post_forward_order.clear();
+  context_.reduce_scatter_state.reset();
 }
 
 void FsdpModel::unshard(std::size_t state, bool async_op) {

@@ -349,4 +349,13 @@ std::int64_t FsdpParam::unsharded_bytes() const {
   return bytes;
 }
 
+std::int64_t FsdpParam::unsharded_gradient_bytes() const {
+  std::int64_t bytes = 0;
+  for (const at::Tensor* gradient : {&unsharded_grad, &unsharded_accumulated_grad}) {
+    if (!gradient->defined()) continue;
+    bytes += gradient->numel() * static_cast<std::int64_t>(gradient->itemsize());
+  }
+  return bytes;
+}
+
 }  // namespace shardfuzz::native

@@ -63,6 +63,7 @@ class FsdpParam {
 
   [[nodiscard]] std::string key() const { return group_->name + "." + spec_->name; }
   [[nodiscard]] std::int64_t unsharded_bytes() const;
+  [[nodiscard]] std::int64_t unsharded_gradient_bytes() const;
 
   const GroupSpec* group_;
   const ParamSpec* spec_;

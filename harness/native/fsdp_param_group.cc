@@ -77,6 +77,8 @@ void FsdpParamGroup::copy_own_shard() {
 void FsdpParamGroup::wait_for_unshard() {
   if (!all_gather_result_) return;
   const int world_size = all_gather_size();
+  const bool async_op = all_gather_result_->work != nullptr;
+  if (training_state == TrainingState::kForward) context_->all_gather_state.reset();
   if (world_size == 1) {
     copy_own_shard();
   } else {
@@ -86,6 +88,9 @@ void FsdpParamGroup::wait_for_unshard() {
   if (sharded_state_ != ShardedState::kUnsharded) {
     for (const auto& param : params) param->to_unsharded();
     sharded_state_ = ShardedState::kUnsharded;
+  }
+  if (!async_op && training_state == TrainingState::kForward && world_size > 1) {
+    context_->all_gather_state = std::move(all_gather_result_);
   }
   all_gather_result_.reset();
 }
@@ -184,16 +189,21 @@ void FsdpParamGroup::reduce() {
   }
   if (reshard_after_backward) reshard();
   if (with_grad.empty()) return;
+  context_->reduce_scatter_state.reset();
+  all_reduce_state_.reset();
   const bool has_replicas = comm_->has_replicas();
   partial_reduce_output_ = foreach_reduce(with_grad, std::move(gradients), *comm_,
                                           {.orig_dtype = orig_dtype_,
                                            .reduce_dtype = reduce_dtype_,
                                            .has_replicas = has_replicas,
                                            .all_reduce_grads = all_reduce_grads},
-                                          partial_reduce_output_, *planted_);
+                                          partial_reduce_output_, *planted_,
+                                          {.reduce_scatter_input = &context_->reduce_scatter_state,
+                                           .all_reduce_input = &all_reduce_state_});
 }
 
 void FsdpParamGroup::finalize_backward() {
+  all_reduce_state_.reset();
   if (all_gather_result_) {
     if (all_gather_result_->work) {
       raising_at("_fsdp_param_group.py:finalize_backward",

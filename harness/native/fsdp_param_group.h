@@ -22,6 +22,11 @@ class FsdpParamGroup;
 // Shared by all groups of one root (FSDPCommContext, FSDPStateContext).
 struct CommContext {
   std::vector<FsdpParamGroup*> post_forward_order;
+  // Kept alive beyond their use, since the copies on another stream may not be over: the last
+  // forward gather's result, until the next wait or the root's end of forward; the last
+  // reduce-scatter's input, until the next one or the end of backward.
+  std::optional<AllGatherResult> all_gather_state;
+  at::Tensor reduce_scatter_state;
 };
 
 class FsdpParamGroup {
@@ -72,6 +77,7 @@ class FsdpParamGroup {
   std::optional<AllGatherResult> all_gather_result_;
   std::vector<int> post_forward_indices_;
   at::Tensor partial_reduce_output_;
+  at::Tensor all_reduce_state_;  // the last all-reduce's buffer, until the next post-backward's
 };
 
 }  // namespace shardfuzz::native

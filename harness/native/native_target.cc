@@ -24,8 +24,8 @@ class Rank {
  public:
   Rank(const Case& c, int rank, FullData* data, Gradients* gradients, Hub* hub, Recorder* recorder,
        const Planted& planted)
-      : comm_(c.mesh, rank, hub),
-        observer_(rank, recorder),
+      : comm_(c.mesh, rank, hub, &watch_),
+        observer_(rank, recorder, &watch_),
         hub_(hub),
         program_(
             std::make_unique<RankProgram>(c, rank, data, gradients, &comm_, &observer_, planted)) {}
@@ -55,6 +55,7 @@ class Rank {
     hub_->note_raised(observer_.rank());
   }
 
+  BufferWatch watch_;
   SimComm comm_;
   Observer observer_;
   Hub* hub_;

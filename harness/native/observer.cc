@@ -92,6 +92,10 @@ void Observer::pre_all_gather(FsdpParam& param, const std::vector<at::Tensor>& i
 }
 
 void Observer::unsharded(const FsdpParam& param) {
+  for (const at::Tensor& tensor : param.all_gather_outputs) watch_->add_unsharded(tensor.storage());
+  for (const at::Tensor& tensor : param.unsharded_inner_tensors) {
+    watch_->add_unsharded(tensor.storage());
+  }
   const at::Tensor& data = param.unsharded_param;
   const auto item = static_cast<std::int64_t>(data.itemsize());
   const std::int64_t needed = data.numel() * item;  // contiguous, from offset 0
@@ -121,7 +125,8 @@ void Observer::storage(const FsdpParam& param, const char* at) {
                  .post_forward_bytes =
                      param.post_forward_data.defined()
                          ? static_cast<std::int64_t>(param.post_forward_data.storage().nbytes())
-                         : 0});
+                         : 0,
+                 .gradient_bytes = param.unsharded_gradient_bytes()});
 }
 
 }  // namespace shardfuzz::native

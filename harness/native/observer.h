@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "harness/collective/buffer_watch.h"
 #include "harness/trace/recorder.h"
 
 namespace shardfuzz::native {
@@ -16,7 +17,8 @@ class FsdpParam;
 
 class Observer {
  public:
-  Observer(int rank, Recorder* recorder) : rank_(rank), recorder_(recorder) {}
+  Observer(int rank, Recorder* recorder, BufferWatch* watch)
+      : rank_(rank), recorder_(recorder), watch_(watch) {}
 
   void place(int step, int operation, const std::string& phase) {
     recorder_->set_place(rank_, step, operation, phase);
@@ -28,6 +30,7 @@ class Observer {
   void pre_all_gather(FsdpParam& param, const std::vector<at::Tensor>& inputs);
   void unsharded(const FsdpParam& param);
   void storage(const FsdpParam& param, const char* at);
+  void memory() { record(watch_->take()); }  // at the end of an operation
 
   [[nodiscard]] int rank() const { return rank_; }
   // The parameter that is being handled, for Raised.
@@ -36,6 +39,7 @@ class Observer {
  private:
   int rank_;
   Recorder* recorder_;
+  BufferWatch* watch_;
 };
 
 }  // namespace shardfuzz::native

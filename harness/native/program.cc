@@ -72,6 +72,11 @@ FsdpParam* RankProgram::param_of(const Operation& operation) const {
 
 void RankProgram::run_operation(int step, int number, const Operation& operation) {
   observer_->place(step, number, std::string(name_of(operation.kind)));
+  operate(step, operation);
+  observer_->memory();
+}
+
+void RankProgram::operate(int step, const Operation& operation) {
   switch (operation.kind) {
     case OpKind::kForward: forward(step); return write_storage("forward");
     case OpKind::kBackward: backward(); return write_storage("backward");

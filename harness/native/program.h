@@ -58,6 +58,7 @@ class RankProgram {
 
   void build();
   void run_operation(int step, int number, const Operation& operation);
+  void operate(int step, const Operation& operation);
   void forward(int step);
   void use_parameters(std::size_t state, ForwardRun* run, Loss* loss);
   void backward();

@@ -49,6 +49,7 @@ class BufferTransfer : public Transfer {
   void poison_output() override {
     poison(static_cast<char*>(output_.data), output_.bytes(), output_.dtype);
   }
+  void release_buffers() override { input_.owner = output_.owner = {}; }
 
  protected:
   [[nodiscard]] const char* input() const {
@@ -145,8 +146,12 @@ const char* name_of(ReduceKind kind) { return kind == ReduceKind::kAvg ? "avg" :
 
 }  // namespace
 
-SimComm::SimComm(const Mesh& mesh, int rank, Hub* hub)
-    : rank_(rank), shard_size_(mesh.shard_size()), has_replicas_(mesh.shape.size() > 1), hub_(hub) {
+SimComm::SimComm(const Mesh& mesh, int rank, Hub* hub, BufferWatch* watch)
+    : rank_(rank),
+      shard_size_(mesh.shard_size()),
+      has_replicas_(mesh.shape.size() > 1),
+      hub_(hub),
+      watch_(watch) {
   const int row = rank / shard_size_, column = rank % shard_size_;
   shard_ = {.key = "shard", .name = "shard"};
   for (int i = 0; i < shard_size_; ++i) shard_.members.push_back(row * shard_size_ + i);
@@ -175,21 +180,31 @@ int SimComm::size(const GroupName& group) const {
 int SimComm::rank(const GroupName& group) const { return member_of(group_of(group), rank_); }
 
 std::unique_ptr<Work> SimComm::launch(const GroupName& group, Call call,
-                                      std::unique_ptr<Transfer> transfer) {
+                                      std::unique_ptr<Transfer> transfer,
+                                      const WatchedBuffers& buffers) {
   const ProcessGroupId& id = group_of(group);
-  return std::make_unique<SimWork>(
-      hub_, hub_->launch(id, member_of(id, rank_), std::move(call), std::move(transfer)));
+  Hub::Ticket ticket = hub_->launch(id, member_of(id, rank_), std::move(call), std::move(transfer));
+  if (ticket.slot) {
+    if (buffers.reduce_input != nullptr) {
+      watch_->add(BufferRole::kReduceInput, id.name, ticket.sequence, buffers.reduce_input->owner);
+    }
+    watch_->add(buffers.role, id.name, ticket.sequence, buffers.output->owner);
+    watch_->note_launch();
+  }
+  return std::make_unique<SimWork>(hub_, std::move(ticket));
 }
 
 std::unique_ptr<Work> SimComm::all_gather(const GroupName& group, Buffer output, Buffer input) {
   return launch(group, call_of("all_gather", input),
-                std::make_unique<GatherInPlace>(output, input, rank(group)));
+                std::make_unique<GatherInPlace>(output, input, rank(group)),
+                {.role = BufferRole::kGatherOutput, .output = &output});
 }
 
 std::unique_ptr<Work> SimComm::all_gather_coalesced(const GroupName& group, Buffer output,
                                                     Buffer input) {
   return launch(group, call_of("all_gather", input),
-                std::make_unique<Gather>(output, input, rank(group)));
+                std::make_unique<Gather>(output, input, rank(group)),
+                {.role = BufferRole::kGatherOutput, .output = &output});
 }
 
 std::unique_ptr<Work> SimComm::reduce_scatter(Buffer output, Buffer input, ReduceKind kind) {
@@ -197,14 +212,16 @@ std::unique_ptr<Work> SimComm::reduce_scatter(Buffer output, Buffer input, Reduc
   call.reduce = name_of(kind);
   const int member = rank(kShardGroup);
   return launch(kShardGroup, std::move(call),
-                std::make_unique<Reduce>(output, input, member, output.bytes() * member, kind));
+                std::make_unique<Reduce>(output, input, member, output.bytes() * member, kind),
+                {.role = BufferRole::kReduceOutput, .output = &output, .reduce_input = &input});
 }
 
 std::unique_ptr<Work> SimComm::all_reduce(Buffer buffer, ReduceKind kind) {
   Call call = call_of("all_reduce", buffer);
   call.reduce = name_of(kind);
   return launch(kReplicateGroup, std::move(call),
-                std::make_unique<Reduce>(buffer, buffer, rank(kReplicateGroup), 0, kind));
+                std::make_unique<Reduce>(buffer, buffer, rank(kReplicateGroup), 0, kind),
+                {.role = BufferRole::kReduceOutput, .output = &buffer});
 }
 
 }  // namespace shardfuzz::native

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/case/case.h"
+#include "harness/collective/buffer_watch.h"
 #include "harness/collective/hub.h"
 #include "harness/native/comm.h"
 
@@ -19,7 +20,8 @@ namespace shardfuzz::native {
 
 class SimComm : public Comm {
  public:
-  SimComm(const Mesh& mesh, int rank, Hub* hub);
+  // `watch` is shown the buffers of every collective.
+  SimComm(const Mesh& mesh, int rank, Hub* hub, BufferWatch* watch);
 
   [[nodiscard]] int size(const GroupName& group) const override;
   [[nodiscard]] int rank(const GroupName& group) const override;
@@ -32,13 +34,19 @@ class SimComm : public Comm {
 
  private:
   [[nodiscard]] const ProcessGroupId& group_of(const GroupName& group) const;
+  struct WatchedBuffers {
+    BufferRole role = BufferRole::kGatherOutput;  // of the output
+    const Buffer* output = nullptr;
+    const Buffer* reduce_input = nullptr;  // null: none, or the output itself
+  };
   std::unique_ptr<Work> launch(const GroupName& group, Call call,
-                               std::unique_ptr<Transfer> transfer);
+                               std::unique_ptr<Transfer> transfer, const WatchedBuffers& buffers);
 
   int rank_;
   int shard_size_;
   bool has_replicas_;
   Hub* hub_;
+  BufferWatch* watch_;
   ProcessGroupId shard_, replicate_;
   mutable std::map<int, ProcessGroupId> post_forward_;  // by owner
 };

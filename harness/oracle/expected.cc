@@ -33,9 +33,9 @@ layout::Step step_of(const Operation& operation) {
     case OpKind::kUnfreeze: return Step::kUnfreeze;
     case OpKind::kSave:
     case OpKind::kLoad: return Step::kStateDict;
+    case OpKind::kZeroGrad: return Step::kZeroGrad;
     case OpKind::kFullTensor:
-    case OpKind::kStep:
-    case OpKind::kZeroGrad: return Step::kOther;
+    case OpKind::kStep: return Step::kOther;
   }
   SHARDFUZZ_CHECK(false, "unknown operation");
 }
@@ -171,6 +171,9 @@ layout::LifeModel Expected::life_model() const {
                            ? element_bytes(sent_dtype(view))
                            : element_bytes(view.param->dtype);
       const std::int64_t rows = padded_shape(view)[0];
+      // Gradients come in the compute dtype; reduce_dtype, where given, is what they wait in and
+      // what goes on the wire.
+      const DType reduced = group.mixed_precision.reduce_dtype.value_or(sent_dtype(view));
       life_group.params.push_back(
           {.gather_bytes = numel * item + rows * view.pack->gathered_scale_bytes_a_row,
            .gather_numel = numel,
@@ -180,12 +183,14 @@ layout::LifeModel Expected::life_model() const {
            .value_bytes = view.pack->holds_values
                               ? numel_of(view.param->shape) * element_bytes(sent_dtype(view))
                               : 0,
+           .gradient_bytes = numel_of(view.param->shape) * element_bytes(reduced),
            .trainable = view.param->requires_grad});
       // Gradients come in the compute dtype; reduce_dtype, where given, is what goes on the wire. A
       // group that is all frozen may be unfrozen later.
       if (view.param->requires_grad || life_group.params.size() == 1) {
-        life_group.reduce_item_bytes =
-            element_bytes(group.mixed_precision.reduce_dtype.value_or(sent_dtype(view)));
+        life_group.reduce_item_bytes = element_bytes(reduced);
+        const bool moves = group.offload_to_cpu && case_.environment.device != "cpu";
+        life_group.casts_reduced = reduced != view.param->dtype || moves;
       }
     }
     life_group.is_used = static_cast<int>(group.unused_on_ranks.size()) < case_.mesh.world_size();

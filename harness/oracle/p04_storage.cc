@@ -108,11 +108,10 @@ using Held = std::map<std::pair<std::size_t, int>, std::map<std::string, std::in
 Held held_in(const Expected& expected, const Trace& trace) {
   Held held;
   for_each<Storage>(trace, [&](const Event& event, const Storage& storage) {
-    if (storage.at == "reshard" || event.step < 0 || event.operation < 0) return;
-    const std::size_t operation =
-        static_cast<std::size_t>(event.step) * expected.operations_per_step() +
-        static_cast<std::size_t>(event.operation);
-    held[{operation, event.rank}][storage.group] += storage.unsharded_bytes;
+    const std::int64_t operation = operation_of(expected, event);
+    if (storage.at == "reshard" || operation < 0) return;
+    held[{static_cast<std::size_t>(operation), event.rank}][storage.group] +=
+        storage.unsharded_bytes;
   });
   return held;
 }

@@ -14,6 +14,7 @@ const std::vector<Property>& all_properties() {
       {"P6", "outputs, gradients and updates equal the plain module's", check_reference},
       {"P7", "types, dtypes and requires_grad are kept", check_kept_types},
       {"P9", "the collectives are those that the rule book lists", check_ledger},
+      {"P10", "no buffer outlives its phase, and the peak is the rule book's", check_memory},
   };
   return properties;
 }
@@ -26,6 +27,23 @@ bool has_real_exception(const Trace& trace) {
   bool found = false;
   for_each<Raised>(trace, [&](const Event&, const Raised& raised) { found |= !raised.by_harness; });
   return found;
+}
+
+bool follows_life(const Expected& expected, const Trace& trace) {
+  for (const GroupSpec& group : expected.the_case().groups) {
+    if (!group.unused_on_ranks.empty()) return false;  // ranks differ by design: P2 and P3 judge
+  }
+  if (has_real_exception(trace)) return false;
+  bool stuck = false;
+  for_each<Stuck>(trace, [&](const Event&, const Stuck&) { stuck = true; });
+  return !stuck;
+}
+
+std::int64_t operation_of(const Expected& expected, const Event& event) {
+  if (event.step < 0 || event.operation < 0) return -1;
+  const std::int64_t operation =
+      event.step * static_cast<std::int64_t>(expected.operations_per_step()) + event.operation;
+  return operation < static_cast<std::int64_t>(expected.life().operations.size()) ? operation : -1;
 }
 
 }  // namespace shardfuzz

@@ -25,6 +25,7 @@ void check_bytes(const Expected&, const Trace&, Findings*);                 // P
 void check_reference(const Expected&, const Trace&, Findings*);             // P6
 void check_kept_types(const Expected&, const Trace&, Findings*);            // P7
 void check_ledger(const Expected&, const Trace&, Findings*);                // P9
+void check_memory(const Expected&, const Trace&, Findings*);                // P10
 
 struct Property {
   const char* name;  // "P1"
@@ -47,5 +48,9 @@ inline std::string path_of(const std::string& group, const std::string& param) {
 }
 std::string shape_text(const std::vector<std::int64_t>& shape);  // "[1, 16, 32]"
 bool has_real_exception(const Trace& trace);  // some rank raised, other than by our own unwinding
+// The rule book's life can be held against the trace: all ranks do the same by the case, and did.
+bool follows_life(const Expected& expected, const Trace& trace);
+// The operation of the program that an event belongs to, as an index into the life's; else -1.
+std::int64_t operation_of(const Expected& expected, const Event& event);
 
 }  // namespace shardfuzz

@@ -6,16 +6,11 @@ namespace shardfuzz {
 
 std::string_view name_of(VerdictKind kind) {
   switch (kind) {
-    case VerdictKind::kPass:
-      return "pass";
-    case VerdictKind::kFail:
-      return "fail";
-    case VerdictKind::kRefused:
-      return "refused";
-    case VerdictKind::kInvalid:
-      return "invalid";
-    case VerdictKind::kError:
-      return "error";
+    case VerdictKind::kPass: return "pass";
+    case VerdictKind::kFail: return "fail";
+    case VerdictKind::kRefused: return "refused";
+    case VerdictKind::kInvalid: return "invalid";
+    case VerdictKind::kError: return "error";
   }
   SHARDFUZZ_CHECK(false, "unknown verdict kind");
 }

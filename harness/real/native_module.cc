@@ -91,6 +91,13 @@ void define(py::module_& module) {
     set_watched_place(rank, step, phase);
   });
   module.def("note_raised", [](int rank) { current.hub->note_raised(rank); });
+  module.def("watch_unsharded", [](int rank, const std::vector<at::Tensor>& tensors) {
+    BufferWatch& watch = current.watches->at(static_cast<std::size_t>(rank));
+    for (const at::Tensor& tensor : tensors) watch.add_unsharded(tensor.storage());
+  });
+  module.def("record_memory", [](int rank) {
+    current.recorder->record(rank, current.watches->at(static_cast<std::size_t>(rank)).take());
+  });
   module.def("digest", &digest);
   module.def("fill", &fill);
   module.def("write_tags", &write_tags);

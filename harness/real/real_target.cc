@@ -147,7 +147,9 @@ std::string RealTarget::run(const Case& c, bool shortcuts) {
                             });
   hub.set_scheduler(&scheduler);
   set_current_hub(&hub);
-  set_current_run({.recorder = &recorder, .hub = &hub});
+  std::vector<BufferWatch> watches(static_cast<std::size_t>(world_size));
+  set_current_watches(&watches);
+  set_current_run({.recorder = &recorder, .hub = &hub, .watches = &watches});
 
   PyObject* the_case = nullptr;  // read by all ranks, changed by none
   {
@@ -193,6 +195,7 @@ std::string RealTarget::run(const Case& c, bool shortcuts) {
     state_->collect_garbage();
   }
   set_current_run({});
+  set_current_watches(nullptr);
   set_current_hub(nullptr);
   return fmt::format(R"({{"world_size":{},"mesh":[{}],"torch":"{}","torchao":"{}","invalid":"",)"
                      R"("events":[{}]}})",

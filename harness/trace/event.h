@@ -3,8 +3,8 @@
 // Every event carries a global index (the simulated ranks run one at a time, so there is one
 // order), the rank, the step (-1: before the first) and the phase. Digests are
 // hex64(tensor_digest(...)); numbers are elements unless the name says bytes. The writers are
-// harness/collective (Launch, Mismatch, Delivered), harness/real (the rest) and harness/native;
-// they all write this one format.
+// harness/collective (Launch, Mismatch, Delivered, Memory), harness/real (the rest) and
+// harness/native; they all write this one format.
 #pragma once
 
 #include <cstdint>
@@ -105,6 +105,7 @@ struct Storage {
   std::string at;  // "init", "forward", "backward", "step", "reshard"
   std::int64_t unsharded_bytes = 0;
   std::int64_t post_forward_bytes = 0;  // of the shard kept by an int reshard
+  std::int64_t gradient_bytes = 0;      // of the unsharded gradient that waits for its reduction
   bool operator==(const Storage&) const = default;
 };
 
@@ -188,9 +189,29 @@ struct Stuck {
   bool operator==(const Stuck&) const = default;
 };
 
+// A buffer of a collective that is alive: some tensor still lies in its storage.
+struct HeldBuffer {
+  std::string
+      role;  // "gather_output", "reduce_input", "reduce_output" (an all-reduce's buffer too)
+  std::string process_group;  // of the first collective that it was part of, with `sequence`
+  std::int64_t sequence = 0;
+  std::int64_t bytes = 0;  // of its storage
+  bool operator==(const HeldBuffer&) const = default;
+};
+
+// What one rank holds when an operation is over. Inputs of an all-gather that are not part of its
+// output are the caller's own and left out, and so are collectives without elements.
+struct Memory {
+  std::vector<HeldBuffer> buffers;  // in the order of their launches
+  // The most bytes held just after a launch of this operation, in buffers of collectives (those of
+  // the launched one among them) and unsharded parameters together; 0: nothing was launched.
+  std::int64_t peak_bytes = 0;
+  bool operator==(const Memory&) const = default;
+};
+
 using Payload =
     std::variant<Sharded, PreAllGather, Launch, Delivered, Mismatch, Unsharded, Storage, FreedRead,
-                 Gradient, Stepped, Reference, Loaded, Final, Raised, Finished, Stuck>;
+                 Gradient, Stepped, Reference, Loaded, Final, Raised, Finished, Stuck, Memory>;
 
 struct Event {
   std::int64_t index = 0;

@@ -83,7 +83,8 @@ std::vector<Payload> other_kinds() {
               .param = "w",
               .at = "forward",
               .unsharded_bytes = 8,
-              .post_forward_bytes = 4},
+              .post_forward_bytes = 4,
+              .gradient_bytes = 2},
       FreedRead{.op = "aten::mm", .storage_bytes = 1, .needed_bytes = 2, .shape = {3}},
       Gradient{.group = "experts",
                .param = "w",
@@ -119,6 +120,9 @@ std::vector<Payload> other_kinds() {
              .by_harness = true},
       Finished{},
       Stuck{.step_bound = true, .ranks = {{0, "waits", "all_gather 3"}, {1, "raised", ""}}},
+      Memory{.buffers =
+                 {{.role = "reduce_input", .process_group = "shard", .sequence = 4, .bytes = 64}},
+             .peak_bytes = 128},
   };
 }
 

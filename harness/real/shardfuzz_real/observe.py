@@ -288,6 +288,9 @@ def _wrap_unsharded():
             rank.current = watched
         original(self)
         if watched:
+            _shardfuzz.watch_unsharded(
+                rank.rank, [*self.all_gather_outputs, *self._unsharded_inner_tensors]
+            )
             _write_unsharded(rank, watched)
             rank.current = None
 
@@ -300,6 +303,13 @@ def _storage_bytes(tensors):
         storage = tensor.untyped_storage()
         seen[id(storage) if storage.nbytes() == 0 else storage.data_ptr()] = storage.nbytes()
     return sum(seen.values())
+
+
+def _gradient_bytes(fsdp):
+    """Of the unsharded gradients that the parameter holds."""
+    unsharded = getattr(fsdp, "_unsharded_param", None)
+    gradients = (fsdp.unsharded_accumulated_grad, None if unsharded is None else unsharded.grad)
+    return sum(g.numel() * g.element_size() for g in gradients if g is not None)
 
 
 def write_storage(rank, watched, at):
@@ -315,6 +325,7 @@ def write_storage(rank, watched, at):
                 [*fsdp.all_gather_outputs, *fsdp._unsharded_inner_tensors]
             ),
             "post_forward_bytes": kept.untyped_storage().nbytes() if kept is not None else 0,
+            "gradient_bytes": _gradient_bytes(fsdp),
         },
     )
 

@@ -135,6 +135,7 @@ class RankProgram:
                 if name in ("forward", "backward", "step"):
                     for watched in self.watched.values():
                         observe.write_storage(self.log, watched, name)
+                _shardfuzz.record_memory(self.rank)
         self.log.place(self.case["steps"] - 1, -1, "end")
         self.log.emit("finished", {})
 

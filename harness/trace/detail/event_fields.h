@@ -51,7 +51,8 @@ SHARDFUZZ_EVENT_FIELDS(Delivered, process_group, members, sequence, kind, digest
 SHARDFUZZ_EVENT_FIELDS(Mismatch, process_group, members, sequence, calls)
 SHARDFUZZ_EVENT_FIELDS(Unsharded, group, param, shape, stride, dtype, type, expected_type,
                        storage_bytes, needed_bytes, requires_grad, slots, tags)
-SHARDFUZZ_EVENT_FIELDS(Storage, group, param, at, unsharded_bytes, post_forward_bytes)
+SHARDFUZZ_EVENT_FIELDS(Storage, group, param, at, unsharded_bytes, post_forward_bytes,
+                       gradient_bytes)
 SHARDFUZZ_EVENT_FIELDS(FreedRead, op, storage_bytes, needed_bytes, shape)
 SHARDFUZZ_EVENT_FIELDS(Gradient, group, param, present, type, dtype, shape, digest)
 SHARDFUZZ_EVENT_FIELDS(Stepped, group, param, optimizer_owns_it, type, dtype, requires_grad, digest)
@@ -62,6 +63,8 @@ SHARDFUZZ_EVENT_FIELDS(Final, group, param, digest, exact, sample)
 SHARDFUZZ_EVENT_FIELDS(Raised, type, message, where, group, param, by_harness)
 SHARDFUZZ_EVENT_FIELDS(Stuck::Rank, rank, state, waits_for)
 SHARDFUZZ_EVENT_FIELDS(Stuck, step_bound, ranks)
+SHARDFUZZ_EVENT_FIELDS(HeldBuffer, role, process_group, sequence, bytes)
+SHARDFUZZ_EVENT_FIELDS(Memory, buffers, peak_bytes)
 template <typename Visit>
 constexpr void visit_fields(std::type_identity<Finished>, Visit&&) {}
 
@@ -85,10 +88,10 @@ template <typename T>
 inline constexpr bool kIsVector<std::vector<T>> = true;
 
 // Names of the kinds of events, by position in Payload.
-inline constexpr const char* kKinds[] = {"sharded",  "pre_all_gather", "launch",    "delivered",
-                                         "mismatch", "unsharded",      "storage",   "freed_read",
-                                         "gradient", "stepped",        "reference", "loaded",
-                                         "final",    "raised",         "finished",  "stuck"};
+inline constexpr const char* kKinds[] = {
+    "sharded", "pre_all_gather", "launch",   "delivered", "mismatch",  "unsharded",
+    "storage", "freed_read",     "gradient", "stepped",   "reference", "loaded",
+    "final",   "raised",         "finished", "stuck",     "memory"};
 static_assert(std::size(kKinds) == std::variant_size_v<Payload>);
 
 inline const char* kind_of(const Payload& payload) { return kKinds[payload.index()]; }
