@@ -127,6 +127,27 @@ void chunk_cat(const at::Tensor& gathered, const at::Tensor& target, const FsdpP
   }
 }
 
+// The group may have been resharded since the gather was launched, from what an int reshard kept:
+// then it is copied out for more ranks than sent (FSDPParamGroup.wait_for_unshard), which does not
+// fit.
+void check_splits(const AllGatherResult& result, int world_size) {
+  const auto item = static_cast<std::int64_t>(result.output.itemsize());
+  const std::int64_t columns = result.output.numel() / world_size;
+  std::vector<std::int64_t> splits;
+  std::int64_t sum = 0;
+  for (const std::int64_t bytes : result.split_bytes) {
+    splits.push_back(bytes / item);
+    sum += splits.back();
+  }
+  if (sum == columns) return;
+  throw PyError(
+      "RuntimeError",
+      fmt::format("split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size "
+                  "at dimension 1), but got split_sizes=[{}]",
+                  columns, fmt::join(splits, ", ")),
+      "_fsdp_collectives.py:split_with_sizes_copy");
+}
+
 void copy_out(const AllGatherResult& result, const std::vector<at::Tensor>& outputs, int world_size,
               const Planted& planted) {
   const char* from = bytes_of(result.output);
@@ -166,6 +187,7 @@ void foreach_all_gather_copy_out(AllGatherResult& result, const Params& params, 
                                              : empty(output.sizes(), output.scalar_type()));
     }
   }
+  check_splits(result, world_size);
   if (planted.is(Bug::kStaleSecondGather) && !is_first) return;
   copy_out(result, outputs, world_size, planted);
   for (const auto& [param, first] : cut_elsewhere) {

@@ -74,6 +74,28 @@ TEST(NativeTarget, TheShippedHookRaisesOnTheShortRankAlone) {
             std::string::npos);
 }
 
+// FSDP2 takes the process group of the state at the time of the wait: a gather on the smaller mesh
+// is copied out for the whole one if the group is resharded in between.
+TEST(NativeTarget, AReshardBetweenAnAsyncUnshardOfWhatWasKeptAndItsWaitRaises) {
+  Case c;
+  c.mesh.shape = {4};
+  c.groups.push_back({.name = "root"});
+  c.groups.push_back(
+      {.name = "g", .params = {{.name = "w", .shape = {6, 4}}}, .reshard_after_forward = 2});
+  c.steps = 1;
+  c.operations = {{.kind = OpKind::kForward},
+                  {.kind = OpKind::kUnshard, .group = "g", .flag = true},
+                  {.kind = OpKind::kReshard, .group = "g"},
+                  {.kind = OpKind::kForward}};
+  const Verdict verdict = verdict_of(c);
+  EXPECT_EQ(verdict.signature,
+            "plain:none|raise|RuntimeError.split_with_sizes-expects-split_sizes-to-sum-exactly|"
+            "full");
+  EXPECT_NE(text_of(verdict).find("to 8 (input tensor's size at dimension 1), but got "
+                                  "split_sizes=[16]"),
+            std::string::npos);
+}
+
 TEST(NativeTarget, TheSameCaseGivesTheSameTrace) {
   const Case c = two_groups({experts(3, "padded"), experts(5, "padded", "v")}, 4);
   NativeTarget target;
