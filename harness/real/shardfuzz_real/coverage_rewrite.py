@@ -2,7 +2,7 @@
 
 `rewrite(source, path, first)` gives the changed tree and its Counters, numbered from `first`:
 
-  line    one for each statement of a function: a store before it. Docstrings, `global` and
+  line    one for each statement of a function: a store before it. Docstrings, `...`, `global` and
           `nonlocal` are no statements here; a compound statement is its header.
   branch  one for each arm: `if` true and false, a loop entered and empty, `except` and `case`
           entered, both sides of `x if c else y`, each operand of `and` and `or` but the first, the
@@ -57,12 +57,16 @@ def _decorator_name(node):
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _is_docstring(statement):
+def _is_constant(statement, kind):
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
+        and isinstance(statement.value.value, kind)
     )
+
+
+def _is_docstring(statement):
+    return _is_constant(statement, str)
 
 
 class _Rewriter:
@@ -134,7 +138,9 @@ class _Rewriter:
     def _block(self, statements, before, guard):
         result = []
         for statement in statements:
-            if isinstance(statement, (ast.Global, ast.Nonlocal)):
+            if isinstance(statement, (ast.Global, ast.Nonlocal)) or _is_constant(
+                statement, type(...)
+            ):
                 result.append(statement)
                 continue
             before = self._count(
