@@ -5,7 +5,9 @@
 // branches of the Python code it reaches in memory that it shares with this process
 // (harness/worker/shared_bytes.h, shardfuzz_real/coverage.py); those bytes become features.
 // Environment besides that of case_fuzzer.h:
-//   SHARDFUZZ_WORKER, SHARDFUZZ_PYTHON, SHARDFUZZ_HOME  as for shardfuzz; defaults: this build's
+//   SHARDFUZZ_WORKER                  the worker program (tools/libfuzzer builds and names it)
+//   SHARDFUZZ_PYTHON, SHARDFUZZ_HOME  the Python it was built for, the project's folder; defaults:
+//                                     those of this build
 #include <cstdio>
 #include <cstdlib>
 
