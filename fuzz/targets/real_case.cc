@@ -33,13 +33,12 @@ T value_of(Result<T> result) {
 }
 
 RunnerOptions runner_options(const SharedBytes& shared) {
-  return {
-      .worker = setting("SHARDFUZZ_WORKER", SHARDFUZZ_BUILD_DIR "/harness/real/shardfuzz_worker"),
-      .python = setting("SHARDFUZZ_PYTHON", SHARDFUZZ_PYTHON),
-      .home = setting("SHARDFUZZ_HOME", SHARDFUZZ_SOURCE_DIR),
-      .coverage_file = shared.path(),
-      .worker_count = 1,  // the bytes are those of one case
-      .timeout_s = kCaseSecondsMax};
+  return {.worker = setting("SHARDFUZZ_WORKER", ""),
+          .python = setting("SHARDFUZZ_PYTHON", SHARDFUZZ_PYTHON),
+          .home = setting("SHARDFUZZ_HOME", SHARDFUZZ_SOURCE_DIR),
+          .coverage_file = shared.path(),
+          .worker_count = 1,  // the bytes are those of one case
+          .timeout_s = kCaseSecondsMax};
 }
 
 class RealSubject : public CaseSubject {
