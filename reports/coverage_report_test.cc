@@ -122,6 +122,7 @@ TEST_F(Report, MarkdownAndJsonSayTheSame) {
         "| `p/two.py` | 0 / 2 (0.0 %) | 0 / 3 (0.0 %) | - | 1 |",
         "| all | 1 / 3 (33.3 %) | 3 / 8 (37.5 %) | 0 / 2 (0.0 %) | 4 |",
         "2 stretches of lines, 1 without a known reason.",
+        "| 3 | **no reason known** |\n| 2 | a \\| b |",
         "| 13-14 | 2 | `f` | `if x:` `d` | a \\| b |",
         "| 21-23 | 3 | `g` | (never called) | **no reason known** |", "- `f`: 12 false;"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis missing from\n" << text;

@@ -1,11 +1,17 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "reports/coverage_report.h"
 
 namespace shardfuzz {
 namespace {
+
+const std::string kNoReason = "**no reason known**";
 
 std::string share_text(const CoverageShare& share) {
   if (share.total == 0) return "-";
@@ -67,6 +73,20 @@ std::string file_table(const CoverageReport& report) {
   return text;
 }
 
+// Lines by reason, most first.
+std::string reason_table(const CoverageReport& report) {
+  std::map<std::string, int> lines_of;
+  for (const CoverageGap& gap : report.gaps) {
+    lines_of[gap.reason.empty() ? kNoReason : gap.reason] += gap.line_count;
+  }
+  std::vector<std::pair<std::string, int>> rows(lines_of.begin(), lines_of.end());
+  std::ranges::stable_sort(rows, std::greater{}, &std::pair<std::string, int>::second);
+  std::string text = rows.empty() ? "" : "\n| lines | reason |\n| --- | --- |\n";
+  for (const auto& [reason, count] : rows)
+    text += fmt::format("| {} | {} |\n", count, cell(reason));
+  return text;
+}
+
 std::string gap_table(const CoverageReport& report) {
   std::string text, file;
   for (const CoverageGap& gap : report.gaps) {
@@ -80,9 +100,9 @@ std::string gap_table(const CoverageReport& report) {
     const std::string begin = gap.is_whole_function ? "(never called)"
                               : gap.guard.empty()   ? code(gap.text)
                                                     : code(gap.guard) + " " + code(gap.text);
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", lines_text(gap), gap.line_count,
-                        code(gap.function), begin,
-                        gap.reason.empty() ? "**no reason known**" : cell(gap.reason));
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} |\n", lines_text(gap), gap.line_count,
+                    code(gap.function), begin, gap.reason.empty() ? kNoReason : cell(gap.reason));
   }
   return text.empty() ? "\nNone.\n" : text;
 }
@@ -125,7 +145,7 @@ std::string coverage_markdown(const CoverageReport& report, const CoverageRun& r
   if (report.reasons_are_of_other_versions) {
     text += "The reasons were written for other versions of torch or torchao.\n";
   }
-  text += gap_table(report);
+  text += reason_table(report) + gap_table(report);
   text += fmt::format(
       "\n## Branches that no line shows\n\n{} arms of lines that were reached were never "
       "taken.",
