@@ -120,6 +120,12 @@ PoolOptions pool_options(const RunnerOptions& options) {
   } else {
     pool.worker.argv.insert(pool.worker.argv.end(),
                             {"--python", options.python, "--home", options.home});
+    if (!options.coverage_file.empty()) {
+      pool.worker.argv.insert(pool.worker.argv.end(), {"--coverage", options.coverage_file});
+    }
+    for (const std::string& name : options.covered_modules) {
+      pool.worker.argv.insert(pool.worker.argv.end(), {"--cover", name});
+    }
   }
   for (const std::string& file : options.pack_files) {
     pool.worker.argv.push_back("--pack");

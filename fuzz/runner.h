@@ -39,6 +39,10 @@ struct RunnerOptions {
   std::vector<std::string> worker_arguments;  // after those that follow from the rest
   std::vector<std::string> pack_files;        // packs outside the project
   std::string planted;                        // of the native target (harness/native/planted.h)
+  // Of the real target: where workers mark the lines and branches that they reach (a SharedBytes);
+  // modules to cover besides those that shardfuzz_real/coverage.py names. Empty: nothing is marked.
+  std::string coverage_file;
+  std::vector<std::string> covered_modules;
   int worker_count = 2;
   int timeout_s = 60;                  // bound on one case
   std::int64_t memory_mib_max = 6144;  // resident memory of a worker

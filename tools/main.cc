@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   add_predicate_command(&app, &exit_code);
   add_bench_command(&app, &exit_code);
   add_twin_command(&app, &exit_code);
+  add_coverage_command(&app, &exit_code);
   add_doctor_command(&app, &exit_code);
   add_cases_command(&app, &exit_code);
   try {

@@ -38,6 +38,7 @@ void add_minimize_command(CLI::App* app, int* exit_code);
 void add_predicate_command(CLI::App* app, int* exit_code);
 void add_bench_command(CLI::App* app, int* exit_code);
 void add_twin_command(CLI::App* app, int* exit_code);
+void add_coverage_command(CLI::App* app, int* exit_code);
 void add_doctor_command(CLI::App* app, int* exit_code);
 void add_cases_command(CLI::App* app, int* exit_code);
 

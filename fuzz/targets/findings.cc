@@ -11,7 +11,8 @@
 
 namespace shardfuzz {
 
-Findings::Findings(std::string folder) : folder_(std::move(folder)) {}
+Findings::Findings(std::string folder, FindingsOrigin origin)
+    : folder_(std::move(folder)), origin_(std::move(origin)) {}
 
 bool Findings::note(const Case& c, const Verdict& verdict) {
   passed_ += verdict.kind == VerdictKind::kPass ? 1 : 0;
@@ -34,9 +35,7 @@ void Findings::write(Case c, const Verdict& verdict) const {
   std::error_code error;
   if (std::filesystem::exists(file, error)) return;
   c.name = "libfuzzer-" + hex64(case_hash(c)).substr(0, 8);
-  c.origin = {.kind = "fuzz",
-              .source = "tools/libfuzzer native_case",
-              .note = "found on the native target: a replay asks the real one"};
+  c.origin = {.kind = "fuzz", .source = "tools/libfuzzer " + origin_.target, .note = origin_.note};
   c.expect = {.verdict = "fail", .signature = verdict.signature, .sentence = verdict.sentence};
   Status saved = make_writable_folder(folder_);
   if (saved) saved = save_case(c, file);
@@ -49,11 +48,11 @@ void Findings::write(Case c, const Verdict& verdict) const {
 
 void Findings::print_table() const {
   std::fprintf(stderr,
-               "shardfuzz: %lld executions: %lld passed, %lld failed, %lld refused, %lld not for "
-               "the native target; %zu signatures\n",
+               "shardfuzz: %lld executions: %lld passed, %lld failed, %lld refused, %lld %s; %zu "
+               "signatures\n",
                static_cast<long long>(executions_), static_cast<long long>(passed_),
                static_cast<long long>(failed_), static_cast<long long>(refused_),
-               static_cast<long long>(skipped_), found_.size());
+               static_cast<long long>(skipped_), origin_.skipped.c_str(), found_.size());
   if (!found_.empty()) std::fprintf(stderr, "  seconds  execution  signature\n");
   for (const Found& found : found_) {
     std::fprintf(stderr, "%9.1f  %9lld  %s\n", found.seconds,

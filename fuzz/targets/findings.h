@@ -18,9 +18,17 @@
 
 namespace shardfuzz {
 
+// How the files and the table name where a finding comes from.
+struct FindingsOrigin {
+  std::string target;   // "native_case"
+  std::string note;     // for the case's origin
+  std::string skipped;  // what cases that are not run are: "not for the native target"
+};
+
 class Findings {
  public:
-  explicit Findings(std::string folder);  // made when the first file is written
+  // The folder is made when the first file is written.
+  Findings(std::string folder, FindingsOrigin origin);
 
   void count_execution() { ++executions_; }
   void count_skipped() { ++skipped_; }
@@ -39,6 +47,7 @@ class Findings {
   void write(Case c, const Verdict& verdict) const;
 
   std::string folder_;
+  FindingsOrigin origin_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::int64_t executions_ = 0, skipped_ = 0, passed_ = 0, failed_ = 0, refused_ = 0;
   std::set<std::string> seen_;

@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 #include <pybind11/embed.h>
+#include <pybind11/stl.h>
 
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "harness/real/operator_watch.h"
 #include "harness/real/rank_threads.h"
 #include "harness/trace/trace.h"
+#include "harness/worker/shared_bytes.h"
 
 namespace py = pybind11;
 
@@ -52,6 +54,18 @@ Status load_pack(const py::module_& start, const std::string& file) {
                  .where = file,
                  .what_to_do = "mend the pack file; README.md shows what one looks like"};
   }
+}
+
+// Before anything imports torch. The bytes stay mapped for the life of the process.
+Status install_coverage(const RealTargetOptions& options) {
+  Result<SharedBytes> shared = SharedBytes::open(options.coverage_file);
+  if (!shared) return shared.error();
+  const auto* const kept = new SharedBytes(std::move(shared).value());
+  const std::span<std::uint8_t> bytes = kept->bytes();
+  const auto view =
+      py::memoryview::from_memory(bytes.data(), static_cast<py::ssize_t>(bytes.size()));
+  py::module_::import("shardfuzz_real.coverage").attr("install")(view, options.covered_modules);
+  return Done{};
 }
 
 std::string join_events(const Recorder& recorder, const std::string& python_events) {
@@ -102,6 +116,9 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
   try {
     py::module_::import("sys").attr("path").attr("insert")(0, options.home + "/harness/real");
     const auto start = py::module_::import("shardfuzz_real.start");
+    if (!options.coverage_file.empty()) {
+      if (Status covered = install_coverage(options); !covered) return covered.error();
+    }
     const py::object torchao_version = start.attr("prepare")(options.home);
     for (const std::string& file : options.pack_files) {
       if (Status loaded = load_pack(start, file); !loaded) return loaded.error();

@@ -21,6 +21,9 @@ struct RealTargetOptions {
   std::string python;                   // interpreter whose packages are used
   std::string home;                     // folder that holds harness/real
   std::vector<std::string> pack_files;  // packs outside the project, from the command line
+  // Mark here which lines and branches are reached (shardfuzz_real/coverage.py); empty: nowhere.
+  std::string coverage_file;
+  std::vector<std::string> covered_modules;  // besides those it names itself
 };
 
 class RealTarget {
@@ -28,7 +31,8 @@ class RealTarget {
   static Result<std::unique_ptr<RealTarget>> start(const RealTargetOptions& options);
   ~RealTarget();
 
-  // JSON: {"torch": ..., "torchao": ..., "packs": [...]}.
+  // JSON: {"torch": ..., "torchao": ..., "packs": [...]}; with a coverage file also "coverage":
+  // what each of its bytes stands for.
   [[nodiscard]] std::string hello() const;
 
   // The trace as JSON (harness/trace/trace.h). With `shortcuts` PyTorch's profiler ranges and

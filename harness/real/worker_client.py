@@ -26,7 +26,7 @@ def facts():
 
 
 class Worker:
-    def __init__(self, *pack_files):
+    def __init__(self, *pack_files, coverage=None):
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         command = [
@@ -38,6 +38,8 @@ class Worker:
         ]
         for file in pack_files:
             command += ["--pack", file]
+        if coverage is not None:
+            command += ["--coverage", str(coverage)]
 
         def descriptors():
             os.dup2(requests, _HIGH)

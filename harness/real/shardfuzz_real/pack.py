@@ -97,10 +97,14 @@ class Pack:
 PACKS = {}
 
 
-def load(path):
-    """Loads a pack file and returns the pack. Raises ValueError with what is wrong with it."""
+def load(path, make_loader=None):
+    """Loads a pack file and returns the pack. Raises ValueError with what is wrong with it.
+
+    `make_loader(name, path)` gives another loader than Python's own, or None.
+    """
     name = "shardfuzz_pack_" + os.path.splitext(os.path.basename(path))[0]
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = make_loader(name, path) if make_loader and path.endswith(".py") else None
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None:
         raise ValueError(f"{path}: not a Python file")
     module = importlib.util.module_from_spec(spec)

@@ -65,24 +65,26 @@ def prepare(home):
 
 def load_pack(path):
     """A pack of the user's own. Raises whatever is wrong with it."""
-    from . import pack
+    from . import coverage, pack
 
-    json.dumps(pack.load(path).describe())
+    json.dumps(pack.load(path, coverage.loader).describe())
 
 
 def hello(torchao_version):
     """The hello message as JSON."""
     import torch
 
-    from . import pack
+    from . import coverage, pack
 
-    return json.dumps(
-        {
-            "torch": torch.__version__,
-            "torchao": torchao_version,
-            "packs": [p.describe() for p in pack.PACKS.values()],
-        }
-    )
+    facts = {
+        "torch": torch.__version__,
+        "torchao": torchao_version,
+        "packs": [p.describe() for p in pack.PACKS.values()],
+    }
+    if coverage.is_on():
+        coverage.begin()
+        facts["coverage"] = coverage.table()
+    return json.dumps(facts)
 
 
 def thread_settings():
