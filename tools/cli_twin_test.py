@@ -72,8 +72,8 @@ def test_what_the_twin_finds_is_confirmed_on_the_real_target(tmp_path):
     assert ", 0 not" in ran.err
 
 
-# The coverage engine needs libFuzzer's target, which needs clang. The native worker answers the same
-# requests (with numbered cases), so the engine's side is tested without either.
+# The coverage engine needs libFuzzer's target, which needs clang. The native worker answers the
+# same requests (with numbered cases), so the engine's side is tested without either.
 COVERAGE = ["fuzz", "--engine", "coverage", "--native-case", NATIVE_WORKER]
 
 
