@@ -6,6 +6,7 @@
 //   grouped matmul without offsets        torchao's wrappers return None (pytorch/ao#2453)
 //   a rank, or a model, without rows      grouped backward raises (pytorch/pytorch#192497)
 //   int reshard with Shard(1)             gathers along dim 0
+//   reshard() of a group with int reshard keeps the smaller mesh's shard until the next forward
 //   a parameter tied across groups        sharded twice (pytorch/pytorch#176076)
 //   a module that no rank uses, gradients not synchronized   post-backward raises in torch 2.11
 //   freezing all of a group's parameters  dtypes are settled by those trainable first (#186998)

@@ -51,6 +51,19 @@ TEST(DocumentedUse, TakesOutEachKnownLimit) {
   EXPECT_EQ(c.operations.size(), 4U);
 }
 
+TEST(DocumentedUse, ReshardsByHandOnlyWhatIsGatheredOverTheWholeMesh) {
+  Case c = experts_case();
+  c.groups[0].reshard_after_forward = 2;
+  const Operation of_the_whole{.kind = OpKind::kReshard, .group = c.groups[1].name};
+  c.operations = {{.kind = OpKind::kForward},
+                  {.kind = OpKind::kReshard, .group = c.groups[0].name},
+                  of_the_whole,
+                  {.kind = OpKind::kBackward}};
+  keep_documented_use(&c);
+  ASSERT_EQ(c.operations.size(), 3U);
+  EXPECT_EQ(c.operations[1], of_the_whole);
+}
+
 TEST(DocumentedUse, KeepsGeneratedCasesValid) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     Choices choices = Choices::from_seed(seed);

@@ -37,8 +37,9 @@ def only(*packs):
 
 
 def texts_of(folder):
-    """{name: text} of the found cases; nothing else may be there, such as half of a file."""
-    files = sorted(folder.iterdir())
+    """{name: text} of the found cases; but for where the run stands, nothing else may be there,
+    such as half of a file."""
+    files = sorted(file for file in folder.iterdir() if file.name != ".shardfuzz-run")
     assert all(file.suffix == ".json" for file in files), files
     return {file.name: file.read_text() for file in files}
 

@@ -8,7 +8,7 @@
 //
 // Guaranteed: a storage counts once, in the first role that it is seen in; bytes are its nbytes()
 // when asked, so a storage that was resized to 0 counts nothing; buffers without bytes and
-// collectives without elements leave no trace. One of the two files of harness/collective that know
+// collectives without elements leave no trace. One of the files of harness/collective that know
 // torch (c10 alone).
 //
 // Thread rule: one object a rank, used while that rank runs.

@@ -64,37 +64,55 @@ void poison(const at::Tensor& tensor) {
 // Buffers as tensors, with the data movement of one kind of collective as a function.
 class TensorTransfer : public Transfer {
  public:
-  // outputs, inputs of all members -> outputs written
-  using Give = std::function<void(Tensors& outputs, const std::vector<const Tensors*>& inputs)>;
-  using Poison = std::function<void(Tensors& outputs)>;
+  using Give = SimBackend::Give;
+  using Poison = SimBackend::Poison;
 
-  TensorTransfer(Tensors inputs, Tensors outputs, Give give, Poison poison)
+  TensorTransfer(Tensors inputs, Tensors outputs, Give give, Poison poison, GroupStream* stream)
       : inputs_(std::move(inputs)),
         outputs_(std::move(outputs)),
         give_(std::move(give)),
-        poison_(std::move(poison)) {}
+        poison_(std::move(poison)),
+        lane_(std::make_shared<DeviceLane>(inputs_, outputs_, stream)) {}
+
+  std::shared_ptr<const DeviceLane> lane() const { return lane_; }
 
   std::string input_digest() const override { return digest_of(inputs_); }
-  std::string output_digest() const override { return digest_of(outputs_); }
+  std::string output_digest() const override {
+    lane_->wait();
+    return digest_of(outputs_);
+  }
 
   void take_input() override {
     if (taken_) return;
     taken_ = true;
     at::NoGradGuard no_grad;
-    for (at::Tensor& input : inputs_) input = input.detach().clone(at::MemoryFormat::Contiguous);
+    const DeviceLane::Movement movement(lane_.get(), {lane_.get()});
+    for (at::Tensor& input : inputs_) {
+      movement.uses(input);
+      input = input.detach().clone(at::MemoryFormat::Contiguous);
+    }
   }
 
   void give_output(const std::vector<const Transfer*>& members) override {
     at::NoGradGuard no_grad;
     std::vector<const Tensors*> inputs;
+    std::vector<DeviceLane*> lanes;
     for (const Transfer* member : members) {
-      inputs.push_back(&static_cast<const TensorTransfer*>(member)->inputs_);
+      const auto* transfer = static_cast<const TensorTransfer*>(member);
+      inputs.push_back(&transfer->inputs_);
+      lanes.push_back(transfer->lane_.get());
     }
+    const DeviceLane::Movement movement(lane_.get(), lanes);
+    for (const Tensors* tensors : inputs) {
+      for (const at::Tensor& input : *tensors) movement.uses(input);
+    }
+    for (const at::Tensor& output : outputs_) movement.uses(output);
     give_(outputs_, inputs);
   }
 
   void poison_output() override {
     at::NoGradGuard no_grad;
+    const DeviceLane::Movement movement(lane_.get(), {lane_.get()});
     poison_(outputs_);
   }
 
@@ -107,13 +125,18 @@ class TensorTransfer : public Transfer {
   Tensors inputs_, outputs_;
   Give give_;
   Poison poison_;
+  std::shared_ptr<DeviceLane> lane_;
   bool taken_ = false;
 };
 
 class SimWork : public c10d::Work {
  public:
-  SimWork(Hub::Ticket ticket, int rank, c10d::OpType type, Tensors outputs)
-      : Work(rank, type), ticket_(std::move(ticket)), outputs_(std::move(outputs)) {}
+  SimWork(Hub::Ticket ticket, int rank, c10d::OpType type, Tensors outputs,
+          std::shared_ptr<const DeviceLane> lane)
+      : Work(rank, type),
+        ticket_(std::move(ticket)),
+        outputs_(std::move(outputs)),
+        lane_(std::move(lane)) {}
 
   bool wait(std::chrono::milliseconds /*timeout*/) override {
     synchronize();
@@ -122,6 +145,7 @@ class SimWork : public c10d::Work {
   void synchronize() override {
     const WithoutGil no_gil;
     hub_of_run().wait(ticket_);
+    lane_->wait();
   }
   bool isCompleted() override {
     const WithoutGil no_gil;
@@ -140,6 +164,7 @@ class SimWork : public c10d::Work {
  private:
   Hub::Ticket ticket_;
   Tensors outputs_;
+  std::shared_ptr<const DeviceLane> lane_;
 };
 
 std::string name_of(const c10d::ReduceOp& op) {
@@ -218,10 +243,13 @@ void set_current_watches(std::vector<BufferWatch>* watches) { current_watches = 
 SimBackend::SimBackend(int member, ProcessGroupId group)
     : Backend(member, static_cast<int>(group.members.size())), group_(std::move(group)) {}
 
-SimBackend::WorkPtr SimBackend::launch(Call call, std::unique_ptr<Transfer> transfer,
-                                       c10d::OpType type, Tensors outputs,
+SimBackend::WorkPtr SimBackend::launch(Call call, Tensors inputs, const Tensors& outputs, Give give,
+                                       Poison poison, c10d::OpType type,
                                        const Tensors& reduce_inputs) {
   const WithoutGil no_gil;
+  auto transfer = std::make_unique<TensorTransfer>(std::move(inputs), outputs, std::move(give),
+                                                   std::move(poison), &stream_);
+  const std::shared_ptr<const DeviceLane> lane = transfer->lane();
   const std::string kind = call.kind;
   Hub::Ticket ticket = hub_of_run().launch(group_, getRank(), std::move(call), std::move(transfer));
   const bool is_watched = kind == "all_gather" || kind == "reduce_scatter" || kind == "all_reduce";
@@ -236,7 +264,7 @@ SimBackend::WorkPtr SimBackend::launch(Call call, std::unique_ptr<Transfer> tran
     }
     watch.note_launch();
   }
-  return c10::make_intrusive<SimWork>(std::move(ticket), getRank(), type, std::move(outputs));
+  return c10::make_intrusive<SimWork>(std::move(ticket), getRank(), type, outputs, lane);
 }
 
 void SimBackend::check_root(std::int64_t root) const {
@@ -259,9 +287,8 @@ SimBackend::WorkPtr SimBackend::_allgather_base(at::Tensor& output, at::Tensor& 
   auto poison = [slot, member = getRank()](Tensors& outputs) {
     poison_other_slots(outputs[0], slot, member);
   };
-  return launch(call_of("all_gather", input),
-                std::make_unique<TensorTransfer>(Tensors{input}, Tensors{output}, give, poison),
-                c10d::OpType::_ALLGATHER_BASE, {output});
+  return launch(call_of("all_gather", input), {input}, {output}, give, poison,
+                c10d::OpType::_ALLGATHER_BASE);
 }
 
 SimBackend::WorkPtr SimBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -273,9 +300,8 @@ SimBackend::WorkPtr SimBackend::allgather(std::vector<Tensors>& outputs, Tensors
   auto give = [](Tensors& out, const std::vector<const Tensors*>& in) {
     for (std::size_t i = 0; i < in.size(); ++i) out[i].view(-1).copy_((*in[i])[0].view(-1));
   };
-  return launch(call_of("all_gather", inputs[0]),
-                std::make_unique<TensorTransfer>(inputs, outputs[0], give, poison_all),
-                c10d::OpType::ALLGATHER, outputs[0]);
+  return launch(call_of("all_gather", inputs[0]), inputs, outputs[0], give, poison_all,
+                c10d::OpType::ALLGATHER);
 }
 
 SimBackend::WorkPtr SimBackend::allgather_into_tensor_coalesced(
@@ -300,9 +326,8 @@ SimBackend::WorkPtr SimBackend::allgather_into_tensor_coalesced(
       }
     }
   };
-  return launch(std::move(call),
-                std::make_unique<TensorTransfer>(inputs, outputs, give, poison_all),
-                c10d::OpType::ALLGATHER_COALESCED, outputs);
+  return launch(std::move(call), inputs, outputs, give, poison_all,
+                c10d::OpType::ALLGATHER_COALESCED);
 }
 
 SimBackend::WorkPtr SimBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -322,9 +347,8 @@ SimBackend::WorkPtr SimBackend::_reduce_scatter_base(at::Tensor& output, at::Ten
     }
     out[0].view(-1).copy_(reduced(parts, op));
   };
-  return launch(std::move(call),
-                std::make_unique<TensorTransfer>(Tensors{input}, Tensors{output}, give, poison_all),
-                c10d::OpType::_REDUCE_SCATTER_BASE, {output}, {input});
+  return launch(std::move(call), {input}, {output}, give, poison_all,
+                c10d::OpType::_REDUCE_SCATTER_BASE, {input});
 }
 
 SimBackend::WorkPtr SimBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
@@ -337,9 +361,7 @@ SimBackend::WorkPtr SimBackend::allreduce(Tensors& tensors, const c10d::Allreduc
     for (const Tensors* inputs : in) parts.push_back((*inputs)[0].view(-1));
     out[0].view(-1).copy_(reduced(parts, op));
   };
-  return launch(std::move(call),
-                std::make_unique<TensorTransfer>(tensors, tensors, give, poison_all),
-                c10d::OpType::ALLREDUCE, tensors);
+  return launch(std::move(call), tensors, tensors, give, poison_all, c10d::OpType::ALLREDUCE);
 }
 
 SimBackend::WorkPtr SimBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
@@ -351,9 +373,7 @@ SimBackend::WorkPtr SimBackend::broadcast(Tensors& tensors, const c10d::Broadcas
   auto give = [root = options.rootRank](Tensors& out, const std::vector<const Tensors*>& in) {
     out[0].view(-1).copy_((*in[static_cast<std::size_t>(root)])[0].view(-1));
   };
-  return launch(std::move(call),
-                std::make_unique<TensorTransfer>(tensors, tensors, give, poison_all),
-                c10d::OpType::BROADCAST, tensors);
+  return launch(std::move(call), tensors, tensors, give, poison_all, c10d::OpType::BROADCAST);
 }
 
 SimBackend::WorkPtr SimBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
@@ -376,18 +396,15 @@ SimBackend::WorkPtr SimBackend::scatter(Tensors& outputs, std::vector<Tensors>& 
         (*in[static_cast<std::size_t>(root)])[static_cast<std::size_t>(member)].view(-1));
   };
   Tensors given = is_root ? inputs[0] : Tensors{};
-  return launch(std::move(call),
-                std::make_unique<TensorTransfer>(std::move(given), outputs, give, poison_all),
-                c10d::OpType::SCATTER, outputs);
+  return launch(std::move(call), std::move(given), outputs, give, poison_all,
+                c10d::OpType::SCATTER);
 }
 
 SimBackend::WorkPtr SimBackend::barrier(const c10d::BarrierOptions& /*options*/) {
   Call call{.kind = "barrier", .dtype = "none", .count = 1};
   auto give = [](Tensors&, const std::vector<const Tensors*>&) {};
   auto poison = [](Tensors&) {};
-  return launch(std::move(call),
-                std::make_unique<TensorTransfer>(Tensors{}, Tensors{}, give, poison),
-                c10d::OpType::BARRIER, {});
+  return launch(std::move(call), {}, {}, give, poison, c10d::OpType::BARRIER);
 }
 
 }  // namespace shardfuzz

@@ -1,8 +1,9 @@
 // SimBackend: the simulated process group, a c10d::Backend over the Hub.
 //
-// One of the two files of harness/collective that know torch (buffer_watch.h). It turns each c10d
-// call into a Call (what the ranks must agree on) and a Transfer (the bytes), and gives Work
-// objects whose wait() follows the rules of hub.h. Operations are those seen in torch 2.11 from
+// One of the files of harness/collective that know torch (with buffer_watch.h, device_lane.h). It
+// turns each c10d call into a Call (what the ranks must agree on) and a Transfer (the bytes), and
+// gives Work objects whose wait() follows the rules of hub.h, on a GPU those of device_lane.h too.
+// Operations are those seen in torch 2.11 from
 // FSDP2, DTensor and DeviceMesh; any other raises "does not support", as c10d does.
 //
 // Reductions are done in the tensor's dtype in member order: SUM adds; AVG multiplies each input by
@@ -14,11 +15,13 @@
 // again for each case.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include "harness/collective/buffer_watch.h"
+#include "harness/collective/device_lane.h"
 #include "harness/collective/hub.h"
 
 namespace shardfuzz {
@@ -38,6 +41,9 @@ class SimBackend : public c10d::Backend {
   bool supportsCoalescing() const override { return false; }
 
   using Tensors = std::vector<at::Tensor>;
+  // Outputs, inputs of all members -> outputs written.
+  using Give = std::function<void(Tensors& outputs, const std::vector<const Tensors*>& inputs)>;
+  using Poison = std::function<void(Tensors& outputs)>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
@@ -60,10 +66,11 @@ class SimBackend : public c10d::Backend {
  private:
   void check_root(std::int64_t root) const;
   // `reduce_inputs`: of a reduction whose input is another buffer than its output.
-  WorkPtr launch(Call call, std::unique_ptr<Transfer> transfer, c10d::OpType type, Tensors outputs,
-                 const Tensors& reduce_inputs = {});
+  WorkPtr launch(Call call, Tensors inputs, const Tensors& outputs, Give give, Poison poison,
+                 c10d::OpType type, const Tensors& reduce_inputs = {});
 
   ProcessGroupId group_;
+  GroupStream stream_;
 };
 
 }  // namespace shardfuzz

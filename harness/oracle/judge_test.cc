@@ -72,6 +72,13 @@ std::vector<Violation> violations() {
            change<Launch>(t, rank, "reduce_scatter", [](auto& e) { e.call.kind = "all_reduce"; });
          }
        }},
+      {"P10",
+       [](Trace* t) {
+         Event end = event_of<Storage>(t, 1, "r");
+         end.index = t->events.back().index + 1;
+         end.payload = Memory{.peak_bytes = 1};
+         t->events.push_back(end);
+       }},
       {"raise",
        [](Trace* t) {
          raise_everywhere(t, [](int) { return Raised{.type = "ValueError", .message = "no"}; });

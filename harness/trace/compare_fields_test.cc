@@ -143,8 +143,9 @@ TEST(Compare, AChangeOfAnyFieldOfAnyKindIsFoundAndNamed) {
   expect_each_change_is_found_in_all(std::make_index_sequence<std::variant_size_v<Payload>>{},
                                      &names);
   EXPECT_EQ(names, field_names());
-  EXPECT_EQ(names.size(), 93U - 1 + 2 * 4 + 2 * 7 + 3)
-      << "fields, but a call and with those of two lists of notes, two of calls and one of ranks";
+  EXPECT_EQ(names.size(), 96U - 1 + 2 * 4 + 2 * 7 + 3 + 4)
+      << "fields, but a call and with those of two lists of notes, two of calls, one of ranks and "
+         "one of buffers";
 }
 
 TEST(Compare, AnEventAtAnotherPlaceIsMissingAtBoth) {

@@ -123,7 +123,7 @@ def _rows(case, rank):
     return batch["tokens_per_expert"] * batch["top_k"] * factor
 
 
-def _input(case, rank, step, micro, group, param):
+def _input(case, rank, step, micro, group, param, device):
     """(x, offs) of one parameter: x in the group's param_dtype after fully_shard's own cast."""
     shape, path = param["shape"], param["call"]
     batch = case["batch"]
@@ -135,7 +135,7 @@ def _input(case, rank, step, micro, group, param):
         x_shape = [rows, shape[1]]
     elif path == "grouped_mm":
         counts = [0 if e in batch["empty_experts"] else rows for e in range(shape[0])]
-        offs = torch.tensor(counts, dtype=torch.int32).cumsum(0, dtype=torch.int32)
+        offs = torch.tensor(counts, dtype=torch.int32).cumsum(0, dtype=torch.int32).to(device)
         x_shape = [sum(counts), shape[2]]
     else:
         x_shape = [shape[0], rows, shape[2]]
@@ -147,13 +147,14 @@ def _input(case, rank, step, micro, group, param):
     _shardfuzz.fill(x, case["seed"], place, 1, batch["values"] == "integer")
     # Inputs arrive in fp32 where fully_shard casts them, else in the dtype that the call needs.
     cast_by_torch = mixed["param_dtype"] and mixed["cast_forward_inputs"]
-    return x.to(torch.float32 if cast_by_torch else DTYPES[dtype]).requires_grad_(True), offs
+    x = x.to(device, torch.float32 if cast_by_torch else DTYPES[dtype])
+    return x.requires_grad_(True), offs
 
 
-def inputs_of(case, rank, step, micro):
+def inputs_of(case, rank, step, micro, device):
     return {
         group["name"]: {
-            param["name"]: _input(case, rank, step, micro, group, param)
+            param["name"]: _input(case, rank, step, micro, group, param, device)
             for param in group["params"]
         }
         for group in case["groups"]
@@ -169,7 +170,7 @@ def loss_of(case, rank, step, micro, h, outputs):
         weight = torch.empty(output.shape, dtype=torch.float32)
         place = f"g/{data_rank}/{step}/{micro}/{i}"
         _shardfuzz.fill(weight, case["seed"], place, 1, batch["values"] == "integer")
-        total = total + (output.float() * weight).sum()
+        total = total + (output.float() * weight.to(output.device)).sum()
     return total
 
 

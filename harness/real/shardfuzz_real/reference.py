@@ -46,6 +46,7 @@ class _Reference:
             for param in group["params"]
         }
         self.world = len(programs)
+        self.device = programs[0].device
         shape, names = case["mesh"]["shape"], case["mesh"]["dim_names"]
         self.shards = dict(zip(names, shape)).get("shard", 1)
         self.integer = case["batch"]["values"] == "integer"
@@ -85,9 +86,8 @@ class _Reference:
         for rank, program in enumerate(self.programs):
             outputs = _plain_forward(self.case, rank, weights, program.inputs[number])
             self.compare_outputs(rank, step, program.outputs[number][2], outputs)
-            losses.append(
-                models.loss_of(self.case, rank, step, micro, torch.ones(4), [y for _, y in outputs])
-            )
+            h = torch.ones(4, device=self.device)
+            losses.append(models.loss_of(self.case, rank, step, micro, h, [y for _, y in outputs]))
         self.losses.append((weights, losses))
 
     def on_backward(self, step, operation, number):
@@ -146,9 +146,9 @@ class _Reference:
 
     # -- comparisons -------------------------------------------------------------------------------
     def full(self, key, locals_):
-        """The full tensor from the shards of the first replica."""
+        """The full tensor from the shards of the first replica; offloaded ones come back."""
         dim = self.params[key][1]["shard_dim"]
-        return torch.cat(locals_[: self.shards], dim=dim)
+        return torch.cat(locals_[: self.shards], dim=dim).to(self.device)
 
     def compare_outputs(self, rank, step, digests, outputs):
         for (key, output), digest in zip(outputs, digests):
@@ -215,7 +215,7 @@ class _Reference:
             )
         for replica in range(self.world // self.shards):
             part = owners[replica * self.shards : (replica + 1) * self.shards]
-            got = torch.cat(part, dim=param["shard_dim"])
+            got = torch.cat(part, dim=param["shard_dim"]).to(self.device)
             want = total.to(torch.float32).to(orig) if exact else total
             self.compare(replica * self.shards, step, key, "gradient", got, want, bound)
 
@@ -231,6 +231,7 @@ class _Reference:
         return DTYPES[name]
 
     def compare(self, rank, step, key, what, got, want, bound):
+        got = got.to(want.device)
         if got.shape != want.shape:
             self.emit(rank, step, "reference", self.note(key, what, missing=True))
             return

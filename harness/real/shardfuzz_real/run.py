@@ -149,7 +149,7 @@ class RankProgram:
         shards = {key: self._local(w).detach().clone() for key, w in self.watched.items()}
         self.forwards.append((step, micro, shards))
         h = torch.ones(4, device=self.device, requires_grad=True)
-        inputs = models.inputs_of(self.case, self.rank, step, micro)
+        inputs = models.inputs_of(self.case, self.rank, step, micro, self.device)
         self.inputs.append(inputs)
         root = self.case["groups"][0]["name"]
         h, outputs = self.model(h, inputs[root], models.Opaque(inputs))
