@@ -11,9 +11,11 @@ def plain(x: Undefined = LIMIT):  # noqa: F821 - an annotation is not evaluated
     """A docstring."""
     global LIMIT
     LIMIT = LIMIT + 0
-    a = 1
-    b = 2  # noqa: E702
-    return x + a + b
+    a = 1; b = 2  # noqa: E702
+    return (
+        x + a
+        + b
+    )
 
 
 def branches(x):
