@@ -120,6 +120,9 @@ PoolOptions pool_options(const RunnerOptions& options) {
   } else {
     pool.worker.argv.insert(pool.worker.argv.end(),
                             {"--python", options.python, "--home", options.home});
+    if (options.device == "cuda") {
+      pool.worker.argv.insert(pool.worker.argv.end(), {"--device", options.device});
+    }
     if (!options.coverage_file.empty()) {
       pool.worker.argv.insert(pool.worker.argv.end(), {"--coverage", options.coverage_file});
     }
@@ -215,6 +218,19 @@ std::string Runner::request_of(const Case& c, Shortcuts shortcuts) const {
   return text;
 }
 
+// The case on the device that was asked for.
+Result<Case> Runner::placed(const Case& c) const {
+  Case here = c;
+  if (!options_.device.empty()) {
+    here.environment.device = options_.device;
+  } else if (c.environment.device != "cpu") {
+    return Error{.what = "the case is for device " + c.environment.device,
+                 .where = c.name,
+                 .what_to_do = "say --device cuda where a GPU is, or --device cpu to run it there"};
+  }
+  return here;
+}
+
 Result<Evaluated> Runner::run_once(const Case& c) {
   const Result<Outcome> outcome = pool_->run_one(request_of(c, Shortcuts::kInMostRuns));
   if (!outcome && is_interrupted()) {  // what was learned before stays with the caller
@@ -224,7 +240,10 @@ Result<Evaluated> Runner::run_once(const Case& c) {
   return evaluated_of(c, *outcome);
 }
 
-Result<Evaluated> Runner::evaluate(const Case& c) {
+Result<Evaluated> Runner::evaluate(const Case& the_case) {
+  const Result<Case> here = placed(the_case);
+  if (!here) return here.error();
+  const Case& c = *here;
   Result<Evaluated> own = run_once(c);
   if (!own || c.compare_meshes.empty() || own->verdict.kind != VerdictKind::kPass) return own;
   std::vector<Trace> traces{*own->trace};
@@ -237,8 +256,10 @@ Result<Evaluated> Runner::evaluate(const Case& c) {
   return Evaluated{.verdict = judge_meshes(c, traces), .trace = own->trace};
 }
 
-Status Runner::submit(std::uint64_t id, const Case& c, Shortcuts shortcuts) {
-  pending_[id] = c;
+Status Runner::submit(std::uint64_t id, const Case& the_case, Shortcuts shortcuts) {
+  Result<Case> here = placed(the_case);
+  if (!here) return here.error();
+  const Case& c = pending_[id] = std::move(here).value();
   return pool_->submit(id, request_of(c, shortcuts));
 }
 

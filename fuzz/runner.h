@@ -33,9 +33,12 @@ enum class Target { kReal, kNative };
 
 struct RunnerOptions {
   Target target = Target::kReal;
-  std::string worker;                         // path of shardfuzz_worker or shardfuzz_native_worker
-  std::string python;                         // interpreter with torch and torchao
-  std::string home;                           // folder that holds harness/real
+  std::string worker;  // path of shardfuzz_worker or shardfuzz_native_worker
+  std::string python;  // interpreter with torch and torchao
+  std::string home;    // folder that holds harness/real
+  // Where cases run, whatever they say: "cpu" or "cuda". Empty: on the CPU, and a case that says
+  // otherwise is an Error.
+  std::string device;
   std::vector<std::string> worker_arguments;  // after those that follow from the rest
   std::vector<std::string> pack_files;        // packs outside the project
   std::string planted;                        // of the native target (harness/native/planted.h)
@@ -83,6 +86,7 @@ class Runner {
   void shutdown();
 
  private:
+  [[nodiscard]] Result<Case> placed(const Case& c) const;
   Result<Evaluated> run_once(const Case& c);
   [[nodiscard]] std::string request_of(const Case& c, Shortcuts shortcuts) const;
   [[nodiscard]] bool is_interrupted() const;

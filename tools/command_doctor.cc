@@ -32,7 +32,9 @@ int run(CommonOptions& options) {
   line("torch", facts.at("torch").get<std::string>());
   line("torchao", facts.at("torchao").get<std::string>());
   line("comm", "sim (simulated ranks)");
-  line("device", "cpu");
+  const auto gpu = facts.value("gpu", std::string());
+  line("device", gpu.empty() ? "cpu (torch sees no GPU: --device cuda is not possible here)"
+                             : "cpu, cuda (" + gpu + ")");
   for (const PackInfo& pack : all_packs()) {
     std::string hooks;
     for (const HookInfo& hook : pack.hooks) hooks += " " + hook.name + (hook.is_control ? "*" : "");

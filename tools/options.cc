@@ -42,6 +42,11 @@ void add_common_options(CLI::App* command, CommonOptions* options) {
       ->check(CLI::Range(512, 1 << 20))
       ->capture_default_str();
   command
+      ->add_option("--device", runner.device,
+                   "cpu, or cuda: all ranks share one GPU (default: as the case says; cpu for new "
+                   "ones)")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command
       ->add_option("--pack", runner.pack_files,
                    "a Python file that defines a pack of your own (README.md); cases can only name "
                    "packs, never load them")

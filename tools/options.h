@@ -15,7 +15,7 @@ struct CommonOptions {
   bool json = false;
 };
 
-// Adds --workers, --timeout, --memory, --pack, --python, --worker, --json to a command.
+// Adds --workers, --timeout, --memory, --device, --pack, --python, --worker, --json to a command.
 void add_common_options(CLI::App* command, CommonOptions* options);
 
 // Refuses signs, nan and inf: CLI11 takes -1 for an unsigned number, and nan for one in a range.

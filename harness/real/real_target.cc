@@ -86,13 +86,14 @@ struct __attribute__((visibility("hidden"))) RealTarget::State {
   // Python objects live as long as the process: the interpreter is never finalized.
   py::object run_rank, check, events_json, thread_settings, collect, freeze, loads, use_shortcuts;
   std::vector<bool> thread_ready;
+  std::string device;
   int cases_run = 0;
 
   void prepare_thread(int rank) {
     const auto at = static_cast<std::size_t>(rank);
     if (thread_ready[at]) return;
     thread_ready[at] = true;
-    thread_settings();
+    thread_settings(device);
   }
 
   void collect_garbage() {
@@ -113,13 +114,14 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
   register_native_module();
   if (Status python = initialize_python(options); !python) return python.error();
   auto state = std::make_unique<State>();
+  state->device = options.device;
   try {
     py::module_::import("sys").attr("path").attr("insert")(0, options.home + "/harness/real");
     const auto start = py::module_::import("shardfuzz_real.start");
     if (!options.coverage_file.empty()) {
       if (Status covered = install_coverage(options); !covered) return covered.error();
     }
-    const py::object torchao_version = start.attr("prepare")(options.home);
+    const py::object torchao_version = start.attr("prepare")(options.home, options.device);
     for (const std::string& file : options.pack_files) {
       if (Status loaded = load_pack(start, file); !loaded) return loaded.error();
     }
@@ -138,6 +140,11 @@ Result<std::unique_ptr<RealTarget>> RealTarget::start(const RealTargetOptions& o
     state->torchao_version = facts["torchao"].cast<std::string>();
     state->thread_settings();
   } catch (const py::error_already_set& error) {
+    if (error.matches(PyExc_OSError)) {  // gpu.py
+      return Error{.what = py::str(error.value()).cast<std::string>(),
+                   .where = options.python,
+                   .what_to_do = "use --device cpu, or see shardfuzz doctor"};
+    }
     return Error{
         .what = error.what(),
         .where = options.python,
@@ -177,7 +184,9 @@ std::string RealTarget::run(const Case& c, bool shortcuts) {
   std::vector<PyObject*> programs(static_cast<std::size_t>(world_size), nullptr);
   std::string failure;
   if (state_->thread_ready.size() < programs.size()) state_->thread_ready.resize(programs.size());
-  const std::string device = c.environment.device;
+  const std::string& device = c.environment.device;
+  SHARDFUZZ_CHECK(device == state_->device, "a worker for {} got a case for {}", state_->device,
+                  device);
   state_->threads.run(world_size, [&](int rank) {
     scheduler.enter(rank);
     {

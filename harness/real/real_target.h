@@ -20,6 +20,7 @@ namespace shardfuzz {
 struct RealTargetOptions {
   std::string python;                   // interpreter whose packages are used
   std::string home;                     // folder that holds harness/real
+  std::string device = "cpu";           // of the cases that will be run: "cpu" or "cuda"
   std::vector<std::string> pack_files;  // packs outside the project, from the command line
   // Mark here which lines and branches are reached (shardfuzz_real/coverage.py); empty: nowhere.
   std::string coverage_file;

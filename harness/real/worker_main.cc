@@ -56,6 +56,7 @@ int run(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--python") options.python = argv[i + 1];
     if (name == "--home") options.home = argv[i + 1];
+    if (name == "--device") options.device = argv[i + 1];
     if (name == "--pack") options.pack_files.emplace_back(argv[i + 1]);
     if (name == "--coverage") options.coverage_file = argv[i + 1];
     if (name == "--cover") options.covered_modules.emplace_back(argv[i + 1]);

@@ -342,6 +342,8 @@ def run_rank(case, rank, device):
     log = program.log
     try:
         program.run()
+        if device == "cuda":
+            torch.cuda.synchronize()  # what went wrong on the device is raised here at the latest
     except Exception as error:  # noqa: BLE001 - whatever the code under test raises is the result
         message = _stable(str(error))
         current = log.current

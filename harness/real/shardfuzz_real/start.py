@@ -38,18 +38,21 @@ def _check_exceptions(torch):
 
 
 def start(home, pack_files):
-    version = prepare(home)
+    version = prepare(home, "cpu")
     for path in pack_files:
         load_pack(path)
     return hello(version)
 
 
-def prepare(home):
+def prepare(home, device):
     """Imports, settings and the built-in packs; returns the torchao version."""
     os.environ.setdefault("TORCH_DISTRIBUTED_DEBUG", "OFF")
     warnings.filterwarnings("ignore")
     import torch
 
+    from . import gpu
+
+    gpu.settings()
     torch.set_num_threads(1)
     _check_exceptions(torch)
     torchao_version = _import_torchao()
@@ -59,6 +62,8 @@ def prepare(home):
     observe.install()
     torch.use_deterministic_algorithms(True)
     pack.load_built_in(os.path.join(home, "harness", "real", "packs"))
+    if device == "cuda":
+        gpu.prepare()
     gc.disable()
     return torchao_version
 
@@ -74,11 +79,12 @@ def hello(torchao_version):
     """The hello message as JSON."""
     import torch
 
-    from . import coverage, pack
+    from . import coverage, gpu, pack
 
     facts = {
         "torch": torch.__version__,
         "torchao": torchao_version,
+        "gpu": gpu.describe(),
         "packs": [p.describe() for p in pack.PACKS.values()],
     }
     if coverage.is_on():
@@ -87,8 +93,12 @@ def hello(torchao_version):
     return json.dumps(facts)
 
 
-def thread_settings():
+def thread_settings(device="cpu"):
     """On each rank thread, once: a single autograd thread would deadlock ranks that share it."""
     import torch
 
     torch.autograd.set_multithreading_enabled(False)
+    if device == "cuda":
+        from . import gpu
+
+        gpu.use_own_stream()
