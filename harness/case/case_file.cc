@@ -70,6 +70,37 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+bool fill(int fd, std::string_view text) {
+  // A temporary file is its owner's only; a case is meant to be shared.
+  return ::fchmod(fd, kFileMode) == 0 && write_all(fd, text) && ::fsync(fd) == 0;
+}
+
+// A file that has no name until it is whole: a process that is killed while it writes leaves
+// nothing. False where a file of that name is there already or the file system cannot do it.
+bool write_unnamed(const std::string& folder, const std::string& path, std::string_view text) {
+#ifdef O_TMPFILE
+  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file.ok() || !fill(file.get(), text)) return false;
+  const std::string self = "/proc/self/fd/" + std::to_string(file.get());
+  return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
+#else
+  return false;
+#endif
+}
+
+bool write_renamed(const std::string& path, std::string_view text) {
+  std::string temporary = path + ".XXXXXX";
+  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.ok()) return false;
+  if (fill(file.get(), text) && file.close() && ::rename(temporary.c_str(), path.c_str()) == 0) {
+    return true;
+  }
+  const int reason = errno;
+  ::unlink(temporary.c_str());
+  errno = reason;
+  return false;
+}
+
 }  // namespace
 
 Result<Case> load_case(const std::string& path) {
@@ -108,17 +139,8 @@ Status save_case(const Case& c, const std::string& path) {
   }
   const std::string folder = folder_of(path);
   const std::string way_out = "check that the folder exists and can be written to";
-  std::string temporary = path + ".XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.ok()) return system_error("cannot be written", path, way_out);
-  // mkostemp makes a file for its owner only; a case is meant to be shared.
-  const bool written = ::fchmod(file.get(), kFileMode) == 0 && write_all(file.get(), text) &&
-                       ::fsync(file.get()) == 0 && file.close() &&
-                       ::rename(temporary.c_str(), path.c_str()) == 0;
-  if (!written) {
-    Error error = system_error("cannot be written", path, way_out);
-    ::unlink(temporary.c_str());
-    return error;
+  if (!write_unnamed(folder, path, text) && !write_renamed(path, text)) {
+    return system_error("cannot be written", path, way_out);
   }
   // The rename itself is safe only once the folder is on disk. Some file systems refuse this; the
   // file is whole in any case.
