@@ -210,8 +210,8 @@ def check_matmul(kernels, report):
             theirs = aten_rows(*case, ends, fast)
             error = (ours.double() - theirs.double()).abs() - ours.double().abs() * 2.0**-7
             worst = float((error / magnitude).max())
-            label = "fast" if fast else "slow"
-            text = f"matmul on random data, depth {depth}, {label} sums: error {max(worst, 0):.1e} of the magnitudes"
+            text = f"matmul on random data, depth {depth}, {'fast' if fast else 'slow'} sums: error"
+            text += f" {max(worst, 0):.1e} of the magnitudes"
             report(text, f"more than {BOUND}" if worst > BOUND else None)
 
 
