@@ -1,14 +1,12 @@
 // The kernels for ctypes: plain pointers and integers, one function a kernel, 0 or a cudaError_t.
-// Element: 0 float32, 1 bfloat16. Used by against_torchao.py and bench.py, which say what each
-// argument is; layouts and units in the headers of the kernels.
+// Element: 0 float32, 1 bfloat16. device_kernels.py calls them; layouts and units stand in the
+// headers of the kernels.
 #include <cuda_runtime_api.h>
 
 #include <vector>
 
-#include "kernels/canary.h"
 #include "kernels/digest.h"
 #include "kernels/grouped_gemm.h"
-#include "kernels/ordered_reduce.h"
 #include "kernels/quantize.h"
 #include "kernels/shard_copy.h"
 
@@ -57,27 +55,9 @@ int shardfuzz_copy_segments(const unsigned long long* segments, long long count,
   return copy_segments(list, stream_of(stream));
 }
 
-int shardfuzz_ordered_reduce(const void* const* inputs, int members, long long count, int op,
-                             int dtype, double factor, void* out, void* stream) {
-  return ordered_reduce({inputs, static_cast<std::size_t>(members)}, count,
-                        {static_cast<ReduceOp>(op), static_cast<ReduceDtype>(dtype), factor}, out,
-                        stream_of(stream));
-}
-
 int shardfuzz_digest(const void* data, unsigned long long bytes, unsigned long long* out,
                      void* stream) {
   return digest(data, bytes, reinterpret_cast<std::uint64_t*>(out), stream_of(stream));
-}
-
-int shardfuzz_poison_fill(void* data, unsigned long long bytes, unsigned long long pattern,
-                          void* stream) {
-  return poison_fill(data, bytes, pattern, stream_of(stream));
-}
-
-int shardfuzz_canary_scan(const void* data, unsigned long long bytes, unsigned long long pattern,
-                          unsigned long long* first, void* stream) {
-  return canary_scan(data, bytes, pattern, reinterpret_cast<std::uint64_t*>(first),
-                     stream_of(stream));
 }
 
 // sizes: columns, depth, groups; strides: left, right, expert, out; ends: host memory.

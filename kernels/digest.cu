@@ -7,14 +7,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::uint64_t kBlocksMax = 132 * 8;
 
-// mix64 of hash.h, which is constexpr and thus not callable here without a compiler option.
-__device__ std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
 // Up to 8 bytes, zero-extended.
 __device__ std::uint64_t word_of_bytes(const std::uint8_t* bytes, unsigned count) {
   std::uint64_t word = 0;
@@ -35,10 +27,10 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
   std::uint64_t part = 0;
   for (std::uint64_t i = first; i < words; i += std::uint64_t{gridDim.x} * kThreads) {
-    part += mix(word_at<kAligned>(data, i) ^ mix(i));
+    part += mix64(word_at<kAligned>(data, i) ^ mix64(i));
   }
   if (first == 0 && tail != 0) {
-    part += mix(word_of_bytes(data + 8 * words, static_cast<unsigned>(tail)) ^ mix(words));
+    part += mix64(word_of_bytes(data + 8 * words, static_cast<unsigned>(tail)) ^ mix64(words));
   }
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -48,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void finish_kernel(std::uint64_t* digest, std::uint64_t bytes) {
-  *digest = mix(*digest ^ bytes);
+  *digest = mix64(*digest ^ bytes);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 //
 // The twin of fp8::multiply (harness/real/fp8/matmul.h) and bit for bit equal to it: a product of
 // two e4m3 numbers is exact in float, and each sum has one order. It is simple and slow, for
-// correctness alone. The real operator sums inside the tensor cores (kernels/against_torchao.py
-// holds it to the bound): equal bit for bit where the data are small integers.
+// correctness alone. The real operator sums inside the tensor cores: kernels/against_torchao.py
+// holds it to the bound, and to equality where the data are small integers.
 //
 // Refuses (cudaErrorInvalidValue): negative extents, null pointers. Strides in elements.
 #pragma once

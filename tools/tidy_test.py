@@ -231,7 +231,7 @@ def test_long_python_functions_are_seen():
 def test_machine_paths_and_hosts_are_seen():
     path = "/".join(["", "root", "x"])
     host = ".".join(["pypi", "org"])
-    assert places(MACHINE_PATH, [("a", f"cd {path}\nframe/root/x")]) == [f"a:1: {path[:-1]}"]
+    assert places(MACHINE_PATH, [("a", f"cd {path}\nframe{path}")]) == [f"a:1: {path[:-1]}"]
     assert places(REGISTRY_HOST, [("a", f"b\nhttps://{host}/x")]) == [f"a:2: {host}"]
 
 
